@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.agents.evaluation import evaluate_policy  # needs torch, which other agents do not
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.evaluation import RunResult, evaluate
@@ -78,7 +79,5 @@ def ratio_over_agents(ratios: np.ndarray) -> tuple[float, float, float]:
 def _played(agent: str, scenario: Scenario, seeds: Sequence[int], workers: int) -> list[RunResult]:
     """Play the agent; networks play all seeds at once, which is faster and gives the same results."""
     if isinstance(player := make_scheduler(agent), LearnedScheduler):
-        from gpusched_env.agents.evaluation import evaluate_policy  # needs torch, which other agents do not
-
         return evaluate_policy(player, scenario, seeds)
     return evaluate(scenario, [agent], seeds, workers)

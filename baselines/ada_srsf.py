@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.baselines.checking import AT_LEAST_0, check
 from gpusched_env.network.kway import start_beside
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
 
@@ -55,10 +55,7 @@ class AdaSrsf(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.gate not in GATES:
-            raise SchedulerError(f"ada-srsf: {unknown_name('gate', self.gate, GATES)}")
-        if not self.alpha >= 0:
-            raise SchedulerError(f"ada-srsf: alpha is {self.alpha}: give a number >= 0")
+        check("ada-srsf", self, gate=GATES, alpha=AT_LEAST_0)
 
     @property
     def name(self) -> str:

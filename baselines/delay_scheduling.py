@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.baselines.checking import check
+from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Start, Wait
 
@@ -66,8 +67,7 @@ class DelayScheduling(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.clock not in CLOCKS:
-            raise SchedulerError(f"delay-zaharia: {unknown_name('clock', self.clock, CLOCKS)}")
+        check("delay-zaharia", self, clock=CLOCKS)
         if len(self.waits) != NETWORK or not all(wait >= 0 for wait in self.waits):
             raise SchedulerError(
                 f"delay-zaharia: waits are {self.waits}: give two numbers >= 0, before a rack and before the network"

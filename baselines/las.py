@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpusched_env.baselines.checking import Range, check
 from gpusched_env.baselines.list_policies.keys import ATTAINED
 from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
-from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import SHORTEST_ROUND_S
 from gpusched_env.simulator import Simulation
 from gpusched_env.support.units import LATEST_S
@@ -50,10 +50,8 @@ class LeastAttainedService(ListScheduler):
 
     def __post_init__(self) -> None:
         """Check the length of a round."""
-        if not SHORTEST_ROUND_S <= self.round_s <= LATEST_S:
-            raise SchedulerError(
-                f"las: round_s is {self.round_s}: it must be {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
-            )
+        round_s = Range(SHORTEST_ROUND_S, LATEST_S, f"{SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds")
+        check("las", self, round_s=round_s)
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ from rich.table import Table
 from gpusched_env import make_scheduler
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.problem.instance import Instance
-from gpusched_env.scenarios.registry import MANY_SIZES
+from gpusched_env.scenarios import get_scenario
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Decision, Scheduler, Start, simulate
 from gpusched_env.support.commands import run_script
@@ -47,7 +47,8 @@ MAX_MIN: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topolo
 
 def contended(jobs: int, gpus: int, seed: int, load: float = CONTENDED_LOAD) -> Instance:
     """Draw gangs of up to 96 GPUs that train nine models on a leaf-spine network, max-min fair."""
-    shares = {int(gang): share for gang, share in MANY_SIZES["demand"].items()}
+    demand = get_scenario("leaf-spine-256-v1").workload.parameters["demand"]
+    shares = {int(gang): share for gang, share in demand.items()}
     rng, workload, cluster = columns(jobs, gpus, seed, load, shares)
     return Instance(cluster, assign_profiles(workload, "mix", rng), MAX_MIN, FREE)
 

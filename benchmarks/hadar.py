@@ -22,7 +22,8 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines.hadar.scheduler import Hadar
-from gpusched_env.scenarios.hadar import TYPES, hadar_cluster
+from gpusched_env.scenarios import FAMILIES
+from gpusched_env.scenarios.gpu_types import TYPES
 from gpusched_env.simulator import Outcome, Simulation, Wait
 from gpusched_env.support.commands import run_script
 
@@ -45,7 +46,7 @@ class Settings:
 
 def measure(name: str, jobs: int, nodes: int, rounds: int, scheduler: Hadar) -> dict[str, float | str]:
     """Time the first rounds of seed 0."""
-    simulation = Simulation(hadar_cluster(nodes=nodes // len(TYPES), jobs=jobs).instance(0))
+    simulation = Simulation(FAMILIES["hadar-60gpu-v1"].plain(nodes=nodes // len(TYPES), jobs=jobs).instance(0))
     view = simulation.view_for(scheduler)
     scheduler.reset(view)
     seconds: list[float] = []

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.scenarios.sjf_bsbf import simulated
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import simulate
 from gpusched_env.support.commands import run_script
 
@@ -44,7 +44,9 @@ class Settings:
 
 def measure(spec: str, jobs: int, draws: int) -> dict[str, float | str]:
     """Time whole runs on seeds 0, 1, ..."""
-    instances = [simulated(jobs=jobs, xi=xi).instance(seed) for seed in range(draws) for xi in XIS]
+    instances = [
+        FAMILIES["bsbf-sim-240-v1"].plain(jobs=jobs, xi=xi).instance(seed) for seed in range(draws) for xi in XIS
+    ]
     simulate(instances[0], make_scheduler(spec))  # compiles
     seconds = []
     for instance in instances:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import numpy as np
+import typer
 from pollux_simulator import LEAST, NODE_GPUS, NODES, RESTART_S, Application, Placement, fewest_nodes, read, workload_at
 from published import TRACES
 from rich.console import Console
@@ -28,14 +29,15 @@ from sia_simulator import BATCHES, Job, Rules, Simulator, Trained, gain_of, log_
 from gpusched_env.baselines.elastic.pollux.scheduler import Pollux, cost_terms
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
 from gpusched_env.metrics import job_times
-from gpusched_env.scenarios.pollux import pollux
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 GPUS, POPULATION, GENERATIONS, LOSS = NODES * NODE_GPUS, 100, 100, 0.5
 FIXED_BATCH = {"ncf": 32_768}  # of applications that have one GPU
 
 
-class OnT4(Trained):
+class OnT4(Trained):  # type: ignore[misc]
     """What was measured of an application on T4, in Pollux's simulator."""
 
     def __init__(self, name: str, fewest: bool) -> None:
@@ -64,7 +66,7 @@ def on_t4(name: str, fewest: bool) -> OnT4:
 
 
 @dataclass
-class CrowdedJob(Job):
+class CrowdedJob(Job):  # type: ignore[misc]
     """A job of Pollux's cluster."""
 
     fewest: bool = False
@@ -77,7 +79,7 @@ class CrowdedJob(Job):
         return on_t4(self.model, self.fewest)
 
 
-class Crowded(Simulator):
+class Crowded(Simulator):  # type: ignore[misc]
     """Pollux's cluster, in which gangs on a common node slow each other down."""
 
     def __init__(self, jobs: list[CrowdedJob], loss: float, seed: int) -> None:
@@ -202,7 +204,9 @@ def mean_jct_s(
 def package_s(workload: int, seed: int = 0) -> float:
     """Return the mean JCT of a published workload in the package [s]."""
     path = str(workload_at(1, workload))
-    instance = pollux(jobs=1_000, workload=path, speeds="measured", interference=LOSS).instance(0)
+    instance = (
+        FAMILIES["pollux-64-v0"].plain(jobs=1_000, workload=path, speeds="measured", interference=LOSS).instance(0)
+    )
     scheduler = Pollux(explores=True, published=True, avoidance=False, seed=seed)
     return float(job_times(instance, simulate(instance, scheduler))["jct_s"].mean())
 
@@ -213,7 +217,7 @@ def published_s(workload: int) -> float:
     return float(json.loads(path.read_text(encoding="utf-8"))["avgs"][f"workload-{workload}"])
 
 
-def main(workloads: list[int]) -> None:
+def main(workloads: Annotated[list[int], typer.Argument(show_default=False)] = [1, 2, 3, 4, 5, 6]) -> None:  # noqa: B006
     """Print the table."""
     table = Table("mean JCT \\[s]", *map(str, workloads), "mean", "difference")
     told = [published_s(workload) for workload in workloads]
@@ -231,4 +235,4 @@ def main(workloads: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]] or [1, 2, 3, 4, 5, 6])
+    run_script(main)

@@ -17,8 +17,6 @@ from gpusched_env.support.plugins import load_plugins
 from gpusched_env.traces.formats import acme
 from gpusched_env.traces.formats.acme import read_acme
 from gpusched_env.traces.formats.gavel import SHOCKWAVE_FIELDS, read_gavel, read_shockwave
-from gpusched_env.traces.formats.hydra import COLUMNS as HYDRA
-from gpusched_env.traces.formats.hydra import read_hydra
 from gpusched_env.traces.formats.job_lists import JOB_LISTS, SAME, layouts_of, read_job_list
 from gpusched_env.traces.formats.kueue import read_kueue
 from gpusched_env.traces.formats.own_csv import read_csv
@@ -52,7 +50,6 @@ READERS: Final[dict[str, Reader]] = {
     "csv": read_csv,
     "file": read_saved,
     "gavel": read_gavel,
-    "hydra": read_hydra,
     "kubernetes": read_kubernetes,
     "kueue": read_kueue,
     "pai-tables": read_pai_tables,
@@ -87,7 +84,6 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
     "file": (facts("array", "header", "jobs", "profiles", "compute_s"),),
     "gavel": (facts("tab fields", 7), facts("tab fields", 10)),
-    "hydra": (columns(*HYDRA),),
     "kubernetes": (facts("kind", "Pod"),),
     "kueue": (facts("kind", "Workload"),),
     "philly": (*_signatures("philly-csv"), facts("key", "jobid", "submitted_time", "attempts")),

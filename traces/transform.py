@@ -53,9 +53,8 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
     factor = now / load
-    if not factor * float(np.ptp(arrival_s)) <= MAX_AMOUNT or math.isinf(
-        factor * float(arrival_s.max())
-    ):  # "not <=" also catches NaN
+    scaled_s = factor * float(np.ptp(arrival_s))
+    if not scaled_s <= MAX_AMOUNT or math.isinf(factor * float(arrival_s.max())):  # "not <=" also catches NaN
         raise WorkloadError(f"load is {load!r}: jobs would arrive over more than {MAX_AMOUNT:g} s; raise it")
     return workload.unchecked_columns(arrival_s=arrival_s * factor)
 

@@ -20,8 +20,9 @@ from gpusched_env.baselines.bco.kernels import (
 )
 from gpusched_env.baselines.bco.rehearsal import NoPlaceError, Rehearser
 from gpusched_env.baselines.bco.search import GRID, MakePlan, Trial, by_bisection, by_grid
+from gpusched_env.baselines.checking import AT_LEAST_1, POSITIVE, check
 from gpusched_env.core.handle import Batched
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.arrays import mean, total
 from gpusched_env.simulator import ClairvoyantView, ClusterView, CompiledScheduler, Simulation
 
@@ -100,22 +101,12 @@ class SjfBco(CompiledScheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters; the scheduler is clairvoyant if it rehearses or charges by profile."""
-        for name, known in (
-            ("policy", POLICIES),
-            ("semantics", READINGS),
-            ("order", ORDERS),
-            ("kappa_rule", KAPPA_RULES),
-            ("charge", CHARGES),
-        ):
-            if getattr(self, name) not in known:
-                raise SchedulerError(f"sjf-bco: {unknown_name(name, str(getattr(self, name)), known)}")
+        check(
+            "sjf-bco", self, policy=POLICIES, semantics=READINGS, order=ORDERS, kappa_rule=KAPPA_RULES, charge=CHARGES
+        )
+        check("sjf-bco", self, lambda_=AT_LEAST_1, u=AT_LEAST_1, horizon_s=POSITIVE)
         self.kappa = _number("kappa", self.kappa, ("search",))
         self.theta = _number("theta", self.theta, ("grid", "bisect"))
-        for name, least in (("lambda_", 1.0), ("u", 1.0)):
-            if not least <= getattr(self, name) < math.inf:
-                raise SchedulerError(f"sjf-bco: {name.rstrip('_')} is {getattr(self, name)}: give a number >= {least}")
-        if not self.horizon_s > 0:
-            raise SchedulerError(f"sjf-bco: horizon_s is {self.horizon_s}: give seconds > 0, or inf")
         if self.policy == "rand":
             self.theta = math.inf
         self._searches = isinstance(self.theta, str) or (self.policy == "bco" and self.kappa == "search")

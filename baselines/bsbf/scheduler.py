@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gpusched_env.baselines.checking import check
 from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.baselines.list_policies.keys import ARRIVAL, SIZE
 from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import SHORTEST_ROUND_S
 from gpusched_env.simulator import Simulation
 from gpusched_env.support.units import LATEST_S
@@ -74,13 +75,7 @@ class SjfBsbf(ListScheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        for field, value, known in (
-            ("running time", self.running_time, RUNNING_TIMES),
-            ("placement", self.placement, PLACEMENTS),
-            ("order", self.order, ORDERS),
-        ):
-            if value not in known:
-                raise SchedulerError(f"{self.name}: {unknown_name(field, value, known)}")
+        check(self.name, self, running_time=RUNNING_TIMES, placement=PLACEMENTS, order=ORDERS)
         if self.round_s != 0 and not SHORTEST_ROUND_S <= self.round_s <= LATEST_S:
             raise SchedulerError(
                 f"{self.name}: round_s is {self.round_s}: it must be 0, or {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.baselines.checking import AT_LEAST_0, check
 from gpusched_env.baselines.dally.orders import SortedPlaces, fixed_orders, function_of
 from gpusched_env.baselines.dally.policy import next_of_delay
 from gpusched_env.baselines.dally.run import DelayRun
@@ -170,17 +171,13 @@ class Dally(CompiledScheduler):
 
     def __post_init__(self) -> None:
         """Fill in the preset and check the parameters."""
-        self._check_name("preset", tuple(PRESETS))
+        check("dally", self, preset=PRESETS)
         for name, value in PRESETS[self.preset].items():
             if getattr(self, name) is None:
                 setattr(self, name, value)
-        for name, known in _CHOICES.items():
-            self._check_name(name, known)
+        check("dally", self, **_CHOICES)
         self._check_tuner()
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-                raise SchedulerError(f"dally: {name} is {value!r}: it must be a number >= 0")
+        check("dally", self, **dict.fromkeys(_NUMBERS, AT_LEAST_0))
         assert self.lease_s is not None
         if not 0 < self.lease_s < math.inf:
             raise SchedulerError(
@@ -208,7 +205,7 @@ class Dally(CompiledScheduler):
                     raise SchedulerError(f"{self.name}: policy={self.policy} has no delay timers: leave {name} out")
         if self.tuner is None:
             self.tuner = "hand"
-        self._check_name("tuner", TUNERS)
+        check("dally", self, tuner=TUNERS)
         if self.timers and self.tuner in ("hand", "off"):
             raise SchedulerError(f"dally: timers is a file for tuner=static or learned: tuner={self.tuner} reads none")
         constant = self.tuner == "off" or (self.tuner == "static" and not self.timers)
@@ -220,11 +217,6 @@ class Dally(CompiledScheduler):
                 raise SchedulerError(
                     f"dally: {name} is for constant timers, but {own}: leave it out, or give tuner=off"
                 )
-
-    def _check_name(self, field: str, known: tuple[str, ...]) -> None:
-        value = getattr(self, field)
-        if value not in known:
-            raise SchedulerError(f"dally: {unknown_name(field, str(value), known)}")
 
     @property
     def _quirks(self) -> list[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
 
 from gpusched_env.baselines.deadlines.slots import TICK_S, Ask, SlotScheduler, change_cost_s
 from gpusched_env.errors import SchedulerError
@@ -158,9 +160,6 @@ def _solve(
 
     ``fixed`` : arrivals that must be admitted, or refused; ``now`` : jobs that must have the first lease, or not.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
-
     needs = [*old, *new]
     begin = np.cumsum([0, *(need.before for need in needs)])  # columns of the leases of each job, then one S for each
     width, leases = int(begin[-1]), max(need.before for need in needs)

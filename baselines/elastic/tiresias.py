@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from gpusched_env.baselines.checking import FINITE, check
 from gpusched_env.baselines.elastic.granting import Grants, in_order
 from gpusched_env.baselines.elastic.sizes import SizingScheduler
-from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView
 
 
@@ -39,8 +38,7 @@ class ElasticTiresias(SizingScheduler):
 
     def __post_init__(self) -> None:
         """Check the threshold."""
-        if not 0 < self.threshold < math.inf:
-            raise SchedulerError(f"tiresias-elastic: threshold is {self.threshold!r}: give a number of GPU s > 0")
+        check("tiresias-elastic", self, threshold=FINITE)
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs in the order of the queues."""

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.checking import FINITE, POSITIVE, check
 from gpusched_env.baselines.gandiva.servers import Servers
 from gpusched_env.baselines.gandiva.turns import Seat, ServerSet, Turns
-from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
 # State of a waiting job: in no queue, in the queue of a server set, or waiting for the GPUs that are kept for it.
@@ -81,14 +81,7 @@ class Gandiva(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if not (self.quantum_s > 0 and math.isfinite(self.quantum_s)):
-            raise SchedulerError(f"gandiva-lite: quantum_s is {self.quantum_s}: give a finite number of seconds > 0")
-        if not self.migrate_s > 0:
-            raise SchedulerError(f"gandiva-lite: migrate_s is {self.migrate_s}: give seconds > 0 (inf = never)")
-        if not self.overhead > 0:
-            raise SchedulerError(
-                f"gandiva-lite: overhead is {self.overhead}: give a share of a slice > 0 (inf = any share)"
-            )
+        check("gandiva-lite", self, quantum_s=FINITE, migrate_s=POSITIVE, overhead=POSITIVE)
 
     def reset(self, view: ClusterView) -> None:
         """Remove all affinities, places and turns."""

@@ -9,13 +9,14 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.checking import FINITE, FINITE_OR_0, check
 from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.policies import EQUAL_SHARES, POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import INTERIOR, TIE_BREAKS
 from gpusched_env.baselines.gavel.rounds import ALONE, NONE, Rounds
 from gpusched_env.baselines.gavel.seats import Seats
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Scheduler, Start, Wait
 
 REFERENCE: Final = "V100"  # represents all types in policies that ignore types; without V100s the first type does
@@ -90,18 +91,10 @@ class Gavel(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.policy not in POLICIES:
-            raise SchedulerError(f"gavel: {unknown_name('policy', self.policy, POLICIES)}")
-        if self.tie_break not in TIE_BREAKS:
-            raise SchedulerError(f"gavel: {unknown_name('tie_break', self.tie_break, TIE_BREAKS)}")
-        if self.equal_share not in EQUAL_SHARES:
-            raise SchedulerError(f"gavel: {unknown_name('equal_share', self.equal_share, EQUAL_SHARES)}")
+        check("gavel", self, policy=POLICIES, tie_break=TIE_BREAKS, equal_share=EQUAL_SHARES)
+        check("gavel", self, round_s=FINITE, resolve_s=FINITE_OR_0)
         if self.tie_break == INTERIOR:
             self._check_interior()
-        if not 0 < self.round_s < math.inf or not 0 <= self.resolve_s < math.inf:
-            raise SchedulerError(
-                f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: give finite seconds > 0, and >= 0"
-            )
         self._leases = self.gavel_compat if self.whole_steps is None else self.whole_steps
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from gpusched_env.baselines.checking import AT_LEAST_0, FINITE, check
 from gpusched_env.baselines.gang_plans import GangPlan, counts_of, unfinished
 from gpusched_env.baselines.hadar.slots import ORDERS, SPARE_ORDERS, plan_slot
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.cluster import MACHINE
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
@@ -69,14 +69,7 @@ class HadarE(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.order not in ORDERS:
-            raise SchedulerError(f"hadare: {unknown_name('order', self.order, ORDERS)}")
-        if self.spare_order not in SPARE_ORDERS:
-            raise SchedulerError(f"hadare: {unknown_name('spare order', self.spare_order, SPARE_ORDERS)}")
-        if not 0 < self.slot_s < math.inf:
-            raise SchedulerError(f"hadare: slot_s is {self.slot_s}: it must be a finite number > 0")
-        if not self.copies >= 0:
-            raise SchedulerError(f"hadare: copies is {self.copies}: it must be a whole number >= 0")
+        check("hadare", self, order=ORDERS, spare_order=SPARE_ORDERS, slot_s=FINITE, copies=AT_LEAST_0)
         if self.sticky and self.copies != 1:
             raise SchedulerError("hadare: a sticky job has one copy; give copies=1 as well")
 

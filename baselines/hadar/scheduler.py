@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.checking import AT_LEAST_0, FINITE, Range, check
 from gpusched_env.baselines.gang_plans import GangPlan, unfinished
 from gpusched_env.baselines.hadar.elastic import grant_sizes
 from gpusched_env.baselines.hadar.prices import (
@@ -21,7 +21,7 @@ from gpusched_env.baselines.hadar.prices import (
     utility_at,
 )
 from gpusched_env.baselines.hadar.search import Round
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.problem.cluster import MACHINE, SLOT
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
@@ -87,17 +87,9 @@ class Hadar(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.utility not in UTILITIES:
-            raise SchedulerError(f"hadar: {unknown_name('utility', self.utility, UTILITIES)}")
-        if self.order not in ORDERS:
-            raise SchedulerError(f"hadar: {unknown_name('order', self.order, ORDERS)}")
-        if not 0 < self.round_s < math.inf:
-            raise SchedulerError(f"hadar: round_s is {self.round_s}: it must be a finite number > 0")
-        if not 0 <= self.dp_max <= MOST_SEARCHED:
-            raise SchedulerError(f"hadar: dp_max is {self.dp_max}: it must be a number from 0 to {MOST_SEARCHED}")
-        for name in ("spread_guard", "guard_patience_s"):
-            if not getattr(self, name) >= 0:
-                raise SchedulerError(f"hadar: {name} is {getattr(self, name)}: it must be a number >= 0")
+        few = Range(0, MOST_SEARCHED, f"a number from 0 to {MOST_SEARCHED}")
+        check("hadar", self, utility=UTILITIES, order=ORDERS, round_s=FINITE, dp_max=few)
+        check("hadar", self, spread_guard=AT_LEAST_0, guard_patience_s=AT_LEAST_0)
 
     @property
     def name(self) -> str:

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from gpusched_env.baselines.checking import check
 from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.baselines.queues.scheduler import QueueScheduler
 from gpusched_env.baselines.queues.state import ANY, KUEUE, LOWER, NEVER, NEWER
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClusterView
 
 WITHIN: Final = {"never": NEVER, "lower": LOWER, "newer": NEWER}
@@ -66,12 +66,7 @@ class Kueue(QueueScheduler):
 
     def __post_init__(self) -> None:
         """Check the names of policies."""
-        for field, known in (
-            ("queueing", QUEUEING), ("within", WITHIN), ("reclaim", RECLAIM), ("borrow_within", BORROW_WITHIN)
-        ):  # fmt: skip
-            value = getattr(self, field)
-            if value not in known:
-                raise SchedulerError(f"kueue, {field}: {unknown_name('policy', value, known)}")
+        check("kueue", self, queueing=QUEUEING, within=WITHIN, reclaim=RECLAIM, borrow_within=BORROW_WITHIN)
 
     @property
     def name(self) -> str:

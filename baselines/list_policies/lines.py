@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.baselines.list_policies.state import ListState
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import helper
 from gpusched_env.core.state import Run
 
 Array = np.ndarray
@@ -96,7 +96,7 @@ def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: 
     waiters[begin + at] = row
 
 
-@kernel
+@helper
 def first_line(plan: ListState, most: int, passes: bool) -> int:
     """Find the line whose first job comes first among all gangs of up to ``most`` GPUs; -1 = no such job waits.
 

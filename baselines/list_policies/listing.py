@@ -31,7 +31,7 @@ def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
     return count
 
 
-@kernel
+@helper
 def rule_of(sim: Run, plan: ListState, row: int) -> int:
     """Placement rule of a job."""
     r = plan.memory

@@ -134,7 +134,7 @@ def next_of_walk(sim: Run, plan: ListState) -> int:
     return -1 if plan.failed[sim.jobs[row]["gpus"]] else row
 
 
-@kernel
+@helper
 def note_started(sim: Run, plan: ListState, row: int) -> None:
     """Note that a job has started; the policy goes along lines."""
     r = plan.memory

@@ -21,11 +21,11 @@ from gpusched_env.baselines.list_policies.keys import (
 )
 from gpusched_env.baselines.list_policies.runners import IN_LIST, leave_runners
 from gpusched_env.baselines.list_policies.state import ListState
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import ACTIVE, Run
 
 
-@kernel
+@helper
 def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
     """Return the time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
     replica = sim.replicas[number]
@@ -113,27 +113,10 @@ def note_queues(sim: Run, plan: ListState) -> None:
         note_queue(sim, plan, sim.waiting[i])
 
 
-@kernel
-def expect_change(plan: ListState, number: int, time_s: float) -> None:
-    """Insert a gang into the heap or move it; an infinite time removes it."""
-    at = plan.places[number]
-    if at < 0:
-        if time_s == np.inf:
-            return
-        at = plan.memory["changing"]
-        plan.memory["changing"] += 1
-    elif time_s == np.inf:  # the last entry fills the gap
-        plan.places[number] = -1
-        plan.memory["changing"] -= 1
-        if at == plan.memory["changing"]:
-            return
-        number = plan.heap[plan.memory["changing"]]
-        time_s = plan.changes_s[number]
-    plan.changes_s[number] = time_s
-    while at > 0 and plan.changes_s[plan.heap[(at - 1) // 2]] > time_s:
-        plan.heap[at] = plan.heap[(at - 1) // 2]
-        plan.places[plan.heap[at]] = at
-        at = (at - 1) // 2
+@helper
+def sink(plan: ListState, at: int, number: int) -> None:
+    """Put a gang at a place of the heap or below it, where it is in order; under this place the heap is in order."""
+    time_s = plan.changes_s[number]
     while 2 * at + 1 < plan.memory["changing"]:
         child = 2 * at + 1
         if (
@@ -151,27 +134,44 @@ def expect_change(plan: ListState, number: int, time_s: float) -> None:
 
 
 @kernel
+def expect_change(plan: ListState, number: int, time_s: float) -> None:
+    """Insert a gang into the heap or move it; an infinite time stands for no change."""
+    at = plan.places[number]
+    if at < 0:
+        at = plan.memory["changing"]
+        plan.memory["changing"] += 1
+    plan.changes_s[number] = time_s
+    while at > 0 and plan.changes_s[plan.heap[(at - 1) // 2]] > time_s:
+        plan.heap[at] = plan.heap[(at - 1) // 2]
+        plan.places[plan.heap[at]] = at
+        at = (at - 1) // 2
+    sink(plan, at, number)
+
+
+@kernel
 def follow_changes_of_queue(sim: Run, plan: ListState) -> float:
     """Remove jobs that have changed queue from their lists; return when the next running job changes queue [s]."""
     first_s = np.inf
     slack_s = NEAR_S + NEAR * sim.world["clock_s"]
-    count = 0
-    while plan.memory["changing"] > 0:
-        number = plan.heap[0]
-        if plan.changes_s[number] > first_s + slack_s:
+    found = min(plan.memory["changing"], 1)
+    plan.near[0] = 0  # places of the gangs that might come first: the top of the heap, and places below such a place
+    for i in range(plan.memory["changing"]):
+        if i == found:
             break
-        expect_change(plan, number, np.inf)
+        at = plan.near[i]
+        number = plan.heap[at]
         plan.changes_s[number] = change_of_queue_s(sim, plan, number)
         first_s = min(first_s, plan.changes_s[number])
-        plan.near[count] = number
-        count += 1
-    for i in range(count):
-        number = plan.near[i]
-        expect_change(plan, number, plan.changes_s[number])
+        for child in range(2 * at + 1, min(2 * at + 3, plan.memory["changing"])):
+            if plan.changes_s[plan.heap[child]] < first_s + slack_s:
+                plan.near[found] = child
+                found += 1
         row = sim.replicas[number]["job"]
         if sim.replicas[number]["phase"] != ACTIVE or plan.member[row] != IN_LIST:
             continue
         if plan.levels[row] != queue_key(sim, plan, row):
             line = plan.line_of[sim.jobs[row]["gpus"]]
             leave_runners(plan, line, row, True)
+    for i in range(found - 1, -1, -1):  # the lowest first, so that the heap below each one is in order
+        sink(plan, plan.near[i], plan.heap[plan.near[i]])
     return first_s

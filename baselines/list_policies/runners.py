@@ -58,7 +58,7 @@ def join_runners(sim: Run, plan: ListState, number: int, row: int) -> None:
     plan.member[row] = IN_LIST
 
 
-@kernel
+@helper
 def leave_runners(plan: ListState, number: int, row: int, runs: bool) -> None:
     """Remove a job from the list of its gang size, if it is there; if it still ``runs``, add it to ``walk``."""
     if plan.member[row] == IN_LIST:
@@ -145,7 +145,7 @@ def rounding(sim: Run, plan: ListState) -> float:
     return (NEAR_S + NEAR * (sim.world["clock_s"] + plan.memory["longest_s"])) * pace
 
 
-@kernel
+@helper
 def take_last(sim: Run, plan: ListState, near: float, number: int, row: int) -> tuple[int, int]:
     """Take the job found by ``last_runner`` and all jobs with nearly the same key; return what it finds then.
 

@@ -49,7 +49,7 @@ LIST_DTYPE: Final = np.dtype(
         ("returns", "<i8"),  # releases of GPUs counted up to the last walk
         ("lined", "<i8"),  # arrivals that have been put into a line
         ("leaving", "<i8"),  # entries in use of ``left``: jobs that join a line as soon as they wait
-        ("changing", "<i8"),  # gangs in the heap of changes.py
+        ("changing", "<i8"),  # gangs in the heap of queue_changes.py
         ("counted_s", "<f8"),  # [s] time up to which ``held_s`` is known
     ]
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from gpusched_env.baselines.checking import AT_LEAST_1, FINITE, FINITE_OR_0, Range, check
 from gpusched_env.baselines.slurm.fair_share import FairTree
 from gpusched_env.baselines.slurm.passes import next_slurm
 from gpusched_env.baselines.slurm.past_usage import PastUsage
@@ -13,25 +14,27 @@ from gpusched_env.baselines.slurm.priority import SIZE_FACTORS
 from gpusched_env.baselines.slurm.run import BACKFILL, recall, state_of
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.placement.rules import rule_number, shares_by
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
-CHOICES: Final = {
+POSITIVE: Final = ("max_age_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
+NOT_NEGATIVE: Final = (
+    "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "partition_weight",
+    "decay_half_life_s", "bf_interval_s", "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve",
+    "preempt_exempt_s", "grace_s",
+)  # fmt: skip
+KNOWN: Final[dict[str, Range | Collection[str]]] = {
     "backfill": tuple(BACKFILL),
     "fair_share": ("tree", "classic"),
     "size_factor": SIZE_FACTORS,
     "preempt": ("off", "class", "tier", "qos"),
     "limits": ("user", "oracle"),
+    **dict.fromkeys(POSITIVE, FINITE),
+    **dict.fromkeys(NOT_NEGATIVE, FINITE_OR_0),
+    **dict.fromkeys(("queue_depth", "bf_max_job_test", "calc_period_s"), AT_LEAST_1),
 }
-POSITIVE: Final = ("max_age_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
-AT_LEAST_0: Final = (
-    "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "partition_weight",
-    "decay_half_life_s", "bf_interval_s", "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve",
-    "preempt_exempt_s", "grace_s",
-)  # fmt: skip
 MOST_SLOTS: Final = 10_000_000
-AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test", "calc_period_s")
 
 
 @dataclass
@@ -137,18 +140,7 @@ class Slurm(CompiledScheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        for field, known in CHOICES.items():
-            if getattr(self, field) not in known:
-                raise SchedulerError(f"slurm: {unknown_name(field, getattr(self, field), known)}")
-        for fields, least, wanted in (
-            (POSITIVE, math.ulp(0.0), "> 0"),
-            (AT_LEAST_0, 0.0, ">= 0"),
-            (AT_LEAST_1, 1.0, ">= 1"),
-        ):
-            for field in fields:
-                value = getattr(self, field)
-                if not least <= value < math.inf:
-                    raise SchedulerError(f"slurm: {field} is {value}: it must be a finite number {wanted}")
+        check("slurm", self, **KNOWN)
         if self.bf_window_s / self.bf_resolution_s > MOST_SLOTS:
             raise SchedulerError(f"slurm: bf_window_s / bf_resolution_s is more than {MOST_SLOTS:,}: enlarge the slots")
         rule_number(self.placement)

@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.checking import FINITE, Range, check
 from gpusched_env.baselines.elastic.reallocation import able_nodes, held_counts, reallocate
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis.apps import Apps
 from gpusched_env.baselines.themis.fairness import finish_time_fairness
 from gpusched_env.baselines.themis.offering import ALMOST, App, Offering
 from gpusched_env.baselines.themis.places import Menu, Place, Places, menu_of
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Resize, Start
 
@@ -66,14 +66,8 @@ class ThemisArbiter(EstimatingScheduler):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        if not 0 < self.lease_s < math.inf:
-            raise SchedulerError(f"themis: lease_s is {self.lease_s}: give a finite number of seconds > 0")
-        if not 0 <= self.fairness_knob <= 1:
-            raise SchedulerError(f"themis: fairness_knob is {self.fairness_knob}: give a number of 0 to 1")
-        if self.app not in APPS:
-            raise SchedulerError(f"themis: {unknown_name('app', self.app, APPS)}")
-        if self.payment not in PAYMENTS:
-            raise SchedulerError(f"themis: {unknown_name('payment', self.payment, PAYMENTS)}")
+        check("themis", self, lease_s=FINITE, fairness_knob=Range(0.0, 1.0, "a number from 0 to 1"))
+        check("themis", self, app=APPS, payment=PAYMENTS)
 
     @property
     def name(self) -> str:

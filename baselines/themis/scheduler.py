@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusched_env.baselines.checking import POSITIVE, check
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis import kernels
 from gpusched_env.core.handle import Batched
 from gpusched_env.core.placement.rules import shares_by
-from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import CompiledScheduler, Simulation, rule_number
 
 
@@ -53,8 +53,7 @@ class Themis(CompiledScheduler, EstimatingScheduler):
     def __post_init__(self) -> None:
         """Check the parameters."""
         super().__post_init__()
-        if not self.lease_s > 0:
-            raise SchedulerError(f"themis-lite: lease_s is {self.lease_s}: give a number of seconds > 0")
+        check("themis-lite", self, lease_s=POSITIVE)
 
     def begin(self, simulation: Simulation, alone: bool) -> kernels.Offer:
         """Forget all jobs and leases."""

@@ -6,19 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+from gpusched_env import __version__
 from gpusched_env.cli.agents import agents_app
-from gpusched_env.cli.building import build
-from gpusched_env.cli.contents import describe_cluster, describe_table
-from gpusched_env.cli.describing import describe
-from gpusched_env.cli.exporting import export
+from gpusched_env.cli.describing import describe, describe_cluster, describe_table
 from gpusched_env.cli.fetching import fetch_files, list_files, show_file
 from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
-from gpusched_env.cli.playing import compare, run
+from gpusched_env.cli.playing import compare, export, run
 from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
-from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.tenants import tenants
 from gpusched_env.cli.training import Train, train
@@ -32,8 +29,6 @@ app = Commands("Schedule jobs on a GPU cluster, in an exact simulator.")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from gpusched_env import __version__
-
         print(f"gpusched-env {__version__}")
         raise typer.Exit
 
@@ -53,7 +48,6 @@ app.add("train", cls=Train)(train)
 app.add("reproduce", tables=True)(reproduce)
 app.add("warmup")(warmup)
 scenarios_app.add("tenants", tables=True)(tenants)
-agents_app.add("dataset")(dataset)
 traces_app.add("list", tables=True)(list_files)
 traces_app.add("show")(show_file)
 traces_app.add("fetch")(fetch_files)
@@ -65,7 +59,6 @@ traces_app.add("export")(export)
 traces_app.add("pseudonymise")(pseudonymise)
 twin_app.add("forecast", tables=True)(forecast)
 twin_app.add("calibration")(calibration)
-leaderboard_app.add("build", tables=True)(build)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")
 app.add_typer(agents_app, name="agents")

@@ -165,10 +165,8 @@ class Problem(Jobs, Wires):
 
     def chosen(self) -> Scenario:
         """Return the scenario; its name tells what was changed."""
-        from gpusched_env.cli.networking import with_network
+        from gpusched_env.cli.changing import with_network, with_preemption_cost, with_sharing
         from gpusched_env.cli.parsing import chosen_scenario
-        from gpusched_env.cli.preempting import with_preemption_cost
-        from gpusched_env.cli.sharing import with_sharing
 
         found = chosen_scenario(self.scenario, self.workload, self.cluster, self.changes())
         found = with_network(found, self.network, self.contention)

@@ -1,4 +1,4 @@
-"""``gpusched traces describe``: tables and figures of a workload, and a comparison with a log."""
+"""``gpusched traces describe``, ``cluster`` and ``table``: what a workload, a list of machines and a table hold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+import numpy as np
 import typer
+from rich.text import Text
 
 from gpusched_env.cli.choosing import Draws, Jobs
-from gpusched_env.support.consoles import show
+from gpusched_env.cli.outputs import check_figures
+from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
-    from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.evaluation.workload_plots import Picture
     from gpusched_env.problem.workload import Workload
 
 # Log format -> the generator calibrated on that log, where their names differ
@@ -51,10 +55,8 @@ def describe(
 
     Example: gpusched traces describe philly:cluster_job_log.json --cluster 310x8 --plot philly.png
     """
-    from gpusched_env.cli.outputs import check_figures
     from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.errors import GpuschedError, unknown_name
-    from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.evaluation.workload_plots import Picture
     from gpusched_env.scenarios.workload_spec import SYNTHETIC
     from gpusched_env.traces import scale_to_load
     from gpusched_env.traces.description import with_run_times
@@ -141,3 +143,50 @@ def _beside(picture: Picture, name: str, seed: int | None, max_gpus: int | None)
         measured = measure_generator(name, seed, max_gpus=max_gpus)
         judged = "medians of 40 draws of 50,000 jobs"
     return dataclasses.replace(picture, calibration=log, checks=acceptance(measured, log), judged=judged)
+
+
+def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
+    """Read a cluster description and print what was kept, what was dropped and why, and the machines.
+
+    Formats: bsbf, helios, kubernetes, muri, openb, pai, philly, slurm, spot, tiresias. --cluster of run and compare
+    accepts them too.
+    """
+    from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.traces import read_cluster
+
+    with reading_shown():
+        cluster, report = read_cluster(source)
+    print(report.describe())
+    table = plain_table("GPU type", "GPUs per node", "nodes", "GPUs", "nodes per rack")
+    for group in cluster.groups:
+        counts = (group.gpus, group.count, group.count * group.gpus, group.nodes_per_rack or group.count)
+        table.add_row(Text(group.gpu_type), *(f"{count:,}" for count in counts))
+    note = f"{cluster.gpus:,} GPUs in {len(cluster.nodes):,} nodes in {len(cluster.racks):,} racks"
+    show(table, note=note)
+
+
+def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|auto:PATH")]) -> None:
+    """Read a published table that lists no jobs and print what was read and what its columns hold.
+
+    docs/traces.md lists the layouts. auto detects a layout by the header of the file; it detects no layout in JSON or
+    in CSV without a header line.
+    """
+    from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.traces import LAYOUTS, read_table
+
+    with reading_shown():
+        read, report = read_table(source)
+    print(report.describe())
+    table = plain_table("column", "unit", "smallest", "median", "largest", texts=2)
+    for name, values in read.columns.items():
+        if values.dtype.kind == "U":
+            cells = ["", f"{len(np.unique(values)):,} different", ""]
+        else:
+            told = np.sort(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
+            cells = [_value(told[i]) for i in (0, (len(told) - 1) // 2, -1)] if len(told) else [""] * 3
+        table.add_row(Text(name or '""'), read.units[name], *cells)
+    show(table, f"{read.layout}: {LAYOUTS[read.layout].about}")
+
+
+def _value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("T", " ")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from gpusched_env.support.consoles import console, show
 
@@ -26,7 +29,6 @@ def list_files(
     Example: gpusched traces list 'sia/*'
     """
     from rich.filesize import decimal
-    from rich.table import Table
 
     from gpusched_env.traces.downloads.public_files import data_folder, matching, public_files
 
@@ -57,8 +59,6 @@ def list_files(
 
 def show_file(name: Annotated[str, typer.Argument(help="Name (gpusched traces list).", metavar="NAME")]) -> None:
     """Tell all about a public file: its owners, licence, paper, size, checksum and place."""
-    import dataclasses
-
     from gpusched_env.traces.downloads.public_files import matching
 
     for file in matching(name):
@@ -104,7 +104,6 @@ def fetch_files(
 @contextmanager
 def _progress(file: PublicFile) -> Iterator[Watch]:
     """Show a progress bar on a terminal, and nothing elsewhere."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     errors = Console(stderr=True)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 import typer
 
 from gpusched_env.cli.choosing import ANY_SEED, Draws, Reading
+from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from gpusched_env.problem.workload import Workload
     from gpusched_env.twin.futures import Options
     from gpusched_env.twin.history import History
@@ -50,7 +50,6 @@ class Played:
         """Return them."""
         from gpusched_env.baselines import make_scheduler
         from gpusched_env.cli.parsing import chosen_cluster
-        from gpusched_env.errors import GpuschedError
         from gpusched_env.twin import read_twin
         from gpusched_env.twin.grading import check_usable
         from gpusched_env.twin.settings import Plain
@@ -177,7 +176,6 @@ def calibration(
 
     Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --first 4 --held 3
     """
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
     from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, with_limits
     from gpusched_env.twin.backtest import played as played_log
@@ -209,9 +207,6 @@ def calibration(
 
 def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -> History:
     """Read the history, without jobs that ended after the snapshot; the users of Kubernetes are its namespaces."""
-    import numpy as np
-
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
     from gpusched_env.traces.parsing.columns import EPOCH
     from gpusched_env.twin.history import History
@@ -232,7 +227,6 @@ def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -
 
 
 def _need_limits(workload: Workload) -> None:
-    import numpy as np
 
     if np.isnan(workload.jobs["estimate_s"]).all():
         print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
@@ -240,8 +234,6 @@ def _need_limits(workload: Workload) -> None:
 
 def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: Path | None) -> None:
     """Print the table of the first queued jobs, and write all."""
-    import numpy as np
-
     from gpusched_env.support.files import visible
     from gpusched_env.twin.quantiles import HOURS
     from gpusched_env.twin.waiting_reasons import kind_of

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import inspect
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from gpusched_env.cli.choosing import Draws, LogReading, Wires
 from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, SchedulerError, TraceError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import console, plain_table, show
 
@@ -27,12 +32,10 @@ traces_app = Commands("Read, describe and fetch public logs, tables and machine 
 @scenarios_app.add("list", tables=True)
 def list_scenarios() -> None:
     """List the scenarios."""
-    from rich.table import Table
-
     from gpusched_env.scenarios import FAMILIES, get_scenario
     from gpusched_env.scenarios import list_scenarios as names
 
-    table = Table(*HEADINGS)
+    table = Table(*HEADINGS, caption_justify="left")
     rows = []
     for scenario in map(get_scenario, names()):
         cluster = scenario.cluster
@@ -46,7 +49,6 @@ def list_scenarios() -> None:
     for column in table.columns[1:5]:
         column.justify = "right"
     table.caption = "* has parameters, NAME:parameter=value,...; gpusched scenarios show NAME explains them"
-    table.caption_justify = "left"
     show(table, rows=rows)
 
 
@@ -82,7 +84,7 @@ def draw_scenario(
 
     Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
     """
-    from gpusched_env.cli.networking import with_network
+    from gpusched_env.cli.changing import with_network
     from gpusched_env.cli.parsing import seed_range
     from gpusched_env.network import compiled_links, draw_topology
     from gpusched_env.scenarios import get_scenario
@@ -127,15 +129,12 @@ def _explained(family: ScenarioFamily) -> list[str]:
 @schedulers_app.add("list", tables=True)
 def list_schedulers() -> None:
     """List the schedulers and their parameters."""
-    from rich.table import Table
-    from rich.text import Text
-
     from gpusched_env.baselines import BASELINES
     from gpusched_env.simulator import PLACEMENT_RULES
     from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
-    table = Table("scheduler", "summary", "parameters and defaults")
+    table = Table("scheduler", "summary", "parameters and defaults", caption_justify="left")
     table.columns[0].no_wrap = True
     rows: list[dict[str, Any]] = []
     for name, baseline in BASELINES.items():
@@ -144,7 +143,6 @@ def list_schedulers() -> None:
         rows.append(told | {"parameters": [_written(key, value) for key, value in values.items()]})
         table.add_row(name + "*" * clairvoyant, Text(baseline.summary), Text(", ".join(rows[-1]["parameters"])))
     table.caption = "* clairvoyant with these defaults: it reads true run times"
-    table.caption_justify = "left"
     show(table, rows=rows)
     console().print(Text(f"placement rules: {', '.join(PLACEMENT_RULES)}"))
 
@@ -152,10 +150,7 @@ def list_schedulers() -> None:
 @schedulers_app.add("show")
 def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     """Explain a scheduler: what it does, its parameters, and where it was published."""
-    import inspect
-
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.errors import SchedulerError, unknown_name
     from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
@@ -176,7 +171,6 @@ def read_log(
     output: Annotated[Path | None, written(".csv", help="Save every dropped row and every remark as .csv.")] = None,
 ) -> None:
     """Read a log and print what was kept, what was dropped and why, and statistics of its jobs."""
-    from gpusched_env.errors import TraceError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.support.units import readable, three_digits
     from gpusched_env.traces import describe_workload, read_trace
@@ -206,7 +200,6 @@ def guess_map(
 
     Example: gpusched traces map csv:jobs.csv --output jobs.toml
     """
-    from gpusched_env.errors import TraceError
     from gpusched_env.support.files import write_whole
     from gpusched_env.traces.parsing.map_files import guessed_map
 
@@ -225,14 +218,12 @@ def guess_map(
 
 
 def _class_of(target: str) -> Any:
-    import importlib
 
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def _defaults(cls: Any) -> dict[str, Any]:
-    import dataclasses
 
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()  # a user's class need not be a dataclass
     return {field.name: field.default for field in fields if field.init}

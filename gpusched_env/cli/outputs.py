@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import typer
 
 from gpusched_env.errors import GpuschedError
@@ -69,8 +70,6 @@ def save_results(results: Sequence[RunResult], path: Path) -> None:
 
 def save_log(log: EventLog, path: Path) -> None:
     """Write an event log as arrays (``EventLog(**numpy.load(path))`` reads them), or as text, one line per event."""
-    import numpy as np
-
     from gpusched_env.support.files import whole
 
     with whole(path) as partial:

@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.results import plain
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.traces import read_cluster
 
 if TYPE_CHECKING:
-    from gpusched_env.problem.cluster import Cluster
     from gpusched_env.scenarios import Scenario
 
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
@@ -30,8 +34,6 @@ def chosen_scenario(
     cluster : as for :func:`chosen_cluster`
     jobs : changed fields of the workload; as :meth:`gpusched_env.cli.choosing.Jobs.changes` gives them
     """
-    from gpusched_env.scenarios import get_scenario
-
     found = get_scenario(scenario)
     changes = []
     if workload is not None:
@@ -74,9 +76,6 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
 
     A path that ends in ``.conf`` is read as Slurm's.
     """
-    from gpusched_env.problem.cluster import Cluster
-    from gpusched_env.traces import read_cluster
-
     text = text.strip()
     text = f"slurm:{text}" if text.endswith(".conf") and ":" not in text else text
     kind, described, place = text.partition(":")
@@ -141,9 +140,6 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
     A comma also separates the parameters of one spec. A part ``parameter=value`` belongs to the spec before it, so
     ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers.
     """
-    from gpusched_env.baselines import make_scheduler
-    from gpusched_env.evaluation.results import plain
-
     specs: list[str] = []
     for text in texts:
         own: list[str] = []

@@ -1,4 +1,4 @@
-"""``gpusched run`` and ``gpusched compare``."""
+"""``gpusched run``, ``gpusched compare`` and ``gpusched traces export``: play schedulers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
+from rich.measure import Measurement
+from rich.table import Table
 
+from gpusched_env import __version__
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
 from gpusched_env.cli.outputs import PLOT_SUFFIXES, save_log, save_results, written
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from gpusched_env.evaluation import Interrupted, RunResult
     from gpusched_env.scenarios import Scenario
 
@@ -125,6 +127,43 @@ def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files:
     files.write(chosen, results, note)
 
 
+def export(
+    output: Annotated[Path, written(help="File to write.")],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="sacct (read as slurm:FILE), swf or csv.", metavar="sacct|swf|csv", show_default=False
+        ),
+    ],
+    problem: Problem,
+    draws: Draws,
+    scheduler: Annotated[str, typer.Option(help="Spec of the scheduler that plays.", metavar="SPEC")] = "fifo",
+) -> None:
+    """Play one scheduler on one seed and write the run as the log of a cluster, which the readers of logs can read.
+
+    Example: gpusched traces export --format sacct --workload synthetic:philly --profiles unit --output sacct.txt
+    """
+    from gpusched_env.evaluation import evaluate
+    from gpusched_env.evaluation.accounting import FORMATS, ORIGIN, export_run
+
+    if form not in FORMATS:
+        raise GpuschedError(f"--format {unknown_name('format', form, FORMATS)}")
+    chosen = problem.chosen()
+    spec = one_scheduler(scheduler)
+    report = chosen.trace_report
+    if report is not None:
+        print(report.describe())
+    (result,) = evaluate(chosen, [spec], [draws.one(chosen.seeds.report[0])], keep_logs=True)
+    if result.log is None:
+        raise GpuschedError("export: the run has no event log")
+    instance = chosen.instance(result.seed)
+    remarks = export_run(instance, result.log, form, output, (report.origin if report else "") or ORIGIN)
+    print(f"{output}: {len(instance.workload):,} jobs played by {spec}, seed {result.seed}")
+    print(f"  event log {result.digest[:12]}")
+    for remark in remarks:
+        print(f"  note: {remark}")
+
+
 def _keep_finished(stop: Interrupted, output: Path | None) -> str:
     """Write the finished runs if --output names a file; return a text that says what was kept."""
     told = f"{len(stop.results)} of {stop.runs} runs were finished"
@@ -136,7 +175,6 @@ def _keep_finished(stop: Interrupted, output: Path | None) -> str:
 
 def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
     """Print what was kept and dropped of a log, and a note on gangs that fit in no machine."""
-    from gpusched_env.cli.spread_notes import spread_note
     from gpusched_env.evaluation.progress import reading_shown
 
     with reading_shown():
@@ -147,10 +185,40 @@ def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
         print(note)
 
 
+def spread_note(scenario: Scenario, seed: int) -> str:
+    """Return a note on how many jobs fit into no machine and run slower across machines; "" if there are none."""
+    from gpusched_env.problem.cluster import MACHINE
+
+    scenario = scenario.problem(seed)
+    cluster, spec = scenario.cluster, scenario.workload
+    largest = max(group.gpus for group in scenario.groups)
+    log = scenario.log
+    if cluster.gpus == largest or (log is not None and log.jobs["gpus"].max() <= largest):
+        return ""  # no job needs to spread: a draw is not needed
+    workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
+    rows = workload.profiles.measured
+    keys = ["profile", "gpu_type", "gpus"]
+    rows = rows[(rows["gpus"] > largest) & np.isfinite(rows["compute_s"])]
+    together = {tuple(row[keys]): row["compute_s"] for row in rows if row["tier"] == MACHINE}
+    slower: dict[tuple[int, int], float] = {}  # (profile, gang size) -> largest slowdown when spread
+    for row in rows[rows["tier"] > MACHINE]:
+        one_machine_s = together.get(tuple(row[keys]), np.inf)  # inf: not measured in one machine
+        ratio = (row["compute_s"] + row["communication_s"]) / one_machine_s
+        job = int(row["profile"]), int(row["gpus"])
+        slower[job] = max(ratio, slower.get(job, 1.0))
+    jobs = list(zip(workload.jobs["profile"].tolist(), workload.jobs["gpus"].tolist(), strict=True))
+    paying = [slower[job] for job in jobs if slower.get(job, 1.0) > 1]
+    if not paying:
+        return ""
+    return (
+        f"note: {len(paying):,} of {len(jobs):,} jobs fit into no machine (at most {largest} GPU{'s' * (largest > 1)}) "
+        f"and run at the rates measured across machines, up to {max(paying):.3g} times slower; with --ignore-placement "
+        "they run as fast as in one machine, as in Gavel's simulator"
+    )
+
+
 def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
-    from rich.measure import Measurement
-
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import usual_metrics
 
@@ -163,18 +231,15 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     if count < len(metrics):
         hidden = f"{len(metrics) - count} more columns in a wider terminal; all metrics with --output"
         table.caption = f"{table.caption}; {hidden}" if table.caption else hidden
-        table.caption_justify = "left"
     return table
 
 
 def _metrics_table(result: RunResult) -> Table:
     """Return every metric of one run, with its lower bound and its meaning."""
-    from rich.table import Table
-
     from gpusched_env.metrics import ALL_COLUMNS
     from gpusched_env.support.units import Unit, three_digits, unit_for
 
-    table = Table("metric", show_edge=False, pad_edge=False)
+    table = Table("metric", show_edge=False, pad_edge=False, caption_justify="left")
     for heading in ("value", "lower bound"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("meaning", style="dim")
@@ -190,13 +255,11 @@ def _metrics_table(result: RunResult) -> Table:
         heading = column.name.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
         table.add_row(heading, cell(value), cell(bound), column.formula)
     table.caption = f"took {result.wall_s:.2f} s; event log {result.digest[:12]}"
-    table.caption_justify = "left"
     return table
 
 
 def _title(results: Sequence[RunResult]) -> str:
     """Return what determines a result: the scenario and its fingerprint, the seeds, the version."""
-    from gpusched_env import __version__
     from gpusched_env.cli.parsing import seed_range
 
     first = results[0]

@@ -10,19 +10,14 @@ import typer
 
 from gpusched_env.cli.choosing import MapOption, columns_of
 from gpusched_env.cli.outputs import written
+from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from gpusched_env.pseudonyms.names import Pseudonyms
 
 
 def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
-    """Read the key, and print a warning for each reason why others could find it.
-
-    Parameters
-    ----------
-    key : file
-    hide : roles whose names get pseudonyms, too, by commas
-    """
+    """Read the key, and print a warning for each reason why others could find it; ``hide`` is that of the command."""
     from gpusched_env.pseudonyms.names import Pseudonyms
 
     names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())
@@ -55,7 +50,6 @@ def pseudonymise(
 
     Example: gpusched traces pseudonymise slurm:sacct.txt --key secret.txt --output public.txt
     """
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.pseudonyms.tables import TABLES, writer_of
     from gpusched_env.pseudonyms.writing import pseudonymise as write

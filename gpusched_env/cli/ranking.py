@@ -1,16 +1,19 @@
-"""``gpusched leaderboard``: make and verify entries."""
+"""``gpusched leaderboard``: make and verify entries, and make the static site."""
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from gpusched_env.cli.choosing import WORKERS, WorkersOption
+from gpusched_env.cli.choosing import WORKERS, Processes, WorkersOption
 from gpusched_env.cli.outputs import written
+from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
 
@@ -35,8 +38,6 @@ NOT_VERIFIED = 3  # exit status if none is refused, but the log of a track is mi
 @leaderboard_app.add("list", tables=True)
 def list_tracks(log: LogOption = None) -> None:
     """List the tracks with their scenarios and seeds."""
-    from rich.text import Text
-
     from gpusched_env.leaderboard import TRACKS
 
     table = plain_table("track", "scenario", "seeds", "what separates schedulers", texts=4)
@@ -60,11 +61,8 @@ def show_track(
     log: LogOption = None,
 ) -> None:
     """Tell how many entries of a track the package has, and why other registered schedulers have no entry."""
-    from rich.text import Text
-
     from gpusched_env.leaderboard import get_track
-    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent
-    from gpusched_env.leaderboard.baseline_files import baseline_file, read_results
+    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
 
     track = get_track(name)
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
@@ -132,7 +130,6 @@ def submit(
 
 
 def _range(text: str) -> tuple[int, int]:
-    from gpusched_env.errors import GpuschedError
 
     match = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text.strip())
     if match is None:
@@ -154,8 +151,7 @@ def verify_files(
     verified because the log of its track is missing. An entry holds decisions and numbers but no code, so verification
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
-    from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
-    from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+    from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
     from gpusched_env.support.files import visible
 
     status = 0
@@ -179,11 +175,9 @@ def verify_files(
 
 def _verified(path: Path, log: Path | None, seconds: float) -> str:
     """Verify an entry and return a line of results, with the unverified title at its end."""
-    import time
-
     from gpusched_env.leaderboard import get_track, read_entry, verify
+    from gpusched_env.leaderboard.baseline_entries import shipped_baselines
     from gpusched_env.leaderboard.child_process import apart
-    from gpusched_env.leaderboard.schedules import shipped_baselines
     from gpusched_env.leaderboard.verifying import played_again
     from gpusched_env.metrics import COLUMN_OF
 
@@ -221,6 +215,49 @@ def write_baselines_of(
     chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
     if write_baselines(output, chosen, schedulers.split(",") if schedulers else (), log, workers, again):
         raise typer.Exit(1)
+
+
+@leaderboard_app.add("build", tables=True)
+def build(
+    entries: Annotated[Path, typer.Argument(help="Folder of entries, *.entry.xz.", metavar="FOLDER")],
+    output: Annotated[
+        Path, typer.Option(help="Folder of the site; an earlier site of this command is replaced.", metavar="FOLDER")
+    ],
+    processes: Processes,
+    baselines: Annotated[bool, typer.Option(help="Also show the baselines of the package.")] = True,
+    log: LogOption = None,
+    tracks: Annotated[
+        str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
+    ] = "",
+) -> None:
+    """Replay entries and write pages with tables, curves and every schedule. Entries with false claims are refused.
+
+    Example: gpusched leaderboard build entries/ --output site/
+    """
+    from gpusched_env.evaluation.processes import backend
+    from gpusched_env.leaderboard.baseline_entries import shipped_entries
+    from gpusched_env.leaderboard.site import build_site, entry_files
+    from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
+
+    begin = time.perf_counter()
+    beside = shipped_entries() if baselines else []
+    try:
+        with backend(processes.backend):
+            built = build_site(
+                entry_files(entries), output, beside, log, processes.workers, tracks.split(",") if tracks else ()
+            )
+    except KeyboardInterrupt as stop:
+        kept = "the site that was there stays" if (output / "index.html").is_file() else "nothing was written"
+        raise KeyboardInterrupt(f"{output}: {kept}") from stop
+    table = plain_table("track", "entries", "of these baselines")
+    for track, shown in built.entries.items():
+        table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
+    show(table)
+    for reason, names in built.reasons().items():
+        print(f"not shown: {', '.join(names)}: {reason}")
+    if built.differs:
+        print(WHAT_TO_CHECK)
+    print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
 
 
 def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:

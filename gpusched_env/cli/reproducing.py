@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpusched_env import __version__
 from gpusched_env.cli.choosing import Processes
 from gpusched_env.support.consoles import console, show
 
@@ -42,7 +43,6 @@ def reproduce(
 
     Example: gpusched reproduce sjf-bco --quick
     """
-    from gpusched_env import __version__
     from gpusched_env.evaluation.processes import backend
     from gpusched_env.reproduce import load_card, play_card
     from gpusched_env.reproduce.report import WIDTH, summary

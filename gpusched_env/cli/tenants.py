@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 import typer
+from rich.table import Table
 
 from gpusched_env.cli.choosing import Draws, Problem, SchedulersOption
+from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario
 
 HEADINGS = "tenant", "jobs", "entitled", "share", "queueing", "mean JCT", "p99 JCT", "rho", "borrowed", "preemptions"
+LEFT: Final[dict[str, Any]] = {"title_justify": "left", "caption_justify": "left"}
 TENANTS: Final = Problem(scenario="tenants-philly-v0")
 
 
@@ -41,7 +43,6 @@ def tenants(
     Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
     from gpusched_env.cli.parsing import chosen_schedulers
-    from gpusched_env.errors import GpuschedError
 
     chosen = problem.chosen()
     if chosen.tenants is None:
@@ -59,9 +60,6 @@ def tenants(
 
 def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, seeds: Sequence[int]) -> Table:
     """Return the table of one scheduler: a line for each tenant, means over the seeds."""
-    import numpy as np
-    from rich.table import Table
-
     from gpusched_env.baselines.registry import make_scheduler
     from gpusched_env.metrics import jain_index, max_min_distance, tenant_times
     from gpusched_env.simulator import simulate
@@ -72,7 +70,7 @@ def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, see
         tables.append(tenant_times(instance, log))
         jain.append(jain_index(tables[-1]))
         distance.append(max_min_distance(instance, log))
-    table = Table(title=f"{scenario.name}, {spec}, {len(seeds)} seeds", show_edge=False, title_justify="left")
+    table = Table(title=f"{scenario.name}, {spec}, {len(seeds)} seeds", show_edge=False, **LEFT)
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == "tenant" else "right", no_wrap=True)
     names = instances[0].tenancy[0].names
@@ -94,21 +92,16 @@ def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, see
         f"Jain's index of use / entitlement {np.mean(jain):.3f}; "
         f"distance from max-min fair shares {np.mean(distance):.3f}"
     )
-    table.caption_justify = "left"
     return table
 
 
 def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence[int]) -> Table:
     """Return the table of ratios: a line for each tenant, a column for each scheduler."""
-    from rich.table import Table
-
     from gpusched_env.evaluation.partitions import pooling
 
     found = {spec: pooling(instances, spec, seeds) for spec in specs}
     tree = instances[0].tenancy[0]
-    table = Table(
-        "tenant", "quota", show_edge=False, title="mean JCT pooled / alone on the quota", title_justify="left"
-    )
+    table = Table("tenant", "quota", show_edge=False, title="mean JCT pooled / alone on the quota", **LEFT)
     for spec in specs:
         table.add_column(spec, justify="right", no_wrap=True)
     rows = sorted(next(iter(found.values())))
@@ -120,5 +113,4 @@ def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence
         ]
         table.add_row(total if row < 0 else tree.names[row], "" if row < 0 else str(tree.quota[row]), *texts)
     table.caption = "below 1, the tenant wins by pooling; 95 % intervals by bootstrap over weeks, if there are several"
-    table.caption_justify = "left"
     return table

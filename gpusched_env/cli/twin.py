@@ -10,6 +10,8 @@ import typer
 
 from gpusched_env.cli.choosing import ANY_SEED, AS_IT_IS, WORKERS, Draws, Reading, WorkersOption
 from gpusched_env.cli.outputs import written
+from gpusched_env.cli.pseudonyms import pseudonyms_of
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, rows_of_csv, show
 
@@ -89,11 +91,10 @@ def fit(
     """
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
-    from gpusched_env.twin.associations import read_associations
-    from gpusched_env.twin.configuration import known_policy, not_played, weights_told
+    from gpusched_env.twin.configuration import known_policy, not_played
     from gpusched_env.twin.fitting import fit_twin
     from gpusched_env.twin.grading import grade_of
-    from gpusched_env.twin.qualities import read_qos
+    from gpusched_env.twin.sacctmgr import read_associations, read_qos
 
     conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
     start = None if conf is None else known_policy(conf)
@@ -111,7 +112,7 @@ def fit(
     twin = replace(twin, reading=options, notes=notes)
     write_twin(twin, output)
     print(grade_of(twin.score))
-    _show_policy(twin, {} if conf is None else weights_told(conf))
+    _show_policy(twin, {} if conf is None else conf.scheduling.weights)
     _show_score(twin, log, held_back=rules.fit_part < 1)
     print(f"{output}: the twin")
 
@@ -119,7 +120,6 @@ def fit(
 def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
     """Read the machines, from Slurm's files or as texts; the files are None if there are none."""
     from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin.configuration import pools_of, pools_of_texts
 
@@ -134,7 +134,6 @@ def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[Slu
 
 def _tenant_columns(rules: Rules, log: Workload) -> list[str] | None:
     """Return the attributes that --tenants names, None = none."""
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.twin.fitting import tells
 
     columns = [name.strip() for name in rules.tenants.split(",") if name.strip()] or None
@@ -185,7 +184,6 @@ def _with_outages(
     pools: tuple[Pool, ...], files: SlurmCluster | None, path: Path, origin: str, log: Workload
 ) -> tuple[Pool, ...]:
     """Read outages and give them to the pools."""
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.twin.configuration import node_numbers
     from gpusched_env.twin.model import WAIT
     from gpusched_env.twin.outages import read_outages, with_outages
@@ -240,7 +238,6 @@ class Changes:
 
     def settings(self, twin: Twin) -> tuple[Setting, ...]:
         """Return the cluster as it is and as it would be."""
-        from gpusched_env.errors import GpuschedError, unknown_name
         from gpusched_env.traces import read_workload
         from gpusched_env.twin.comparing import settings_of
 
@@ -311,7 +308,6 @@ def compare(
     Example: gpusched twin compare twin.json --schedulers tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
     """
     from gpusched_env.cli.parsing import chosen_schedulers
-    from gpusched_env.cli.pseudonyms import pseudonyms_of
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies
     from gpusched_env.twin.grading import check_usable
@@ -373,7 +369,6 @@ def _without(text: str, name: str) -> str:
 
 
 def _speeds(texts: list[str]) -> dict[str, float]:
-    from gpusched_env.errors import GpuschedError
 
     speeds = {}
     for text in texts:

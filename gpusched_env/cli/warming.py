@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, WorkersOption
+from gpusched_env.errors import GpuschedError
 
 
 def warmup(
@@ -21,7 +22,6 @@ def warmup(
     NUMBA_CACHE_DIR.
     """
     from gpusched_env.core.handle import cache_folder
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import ProgressBar
     from gpusched_env.support.warmup import warm_up
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from gpusched_env.evaluation.picture import Picture
+from gpusched_env.evaluation.workload_plots import Picture
 from gpusched_env.problem.workload import Workload
 from gpusched_env.support.consoles import plain_table
 from gpusched_env.support.units import readable, three_digits
@@ -74,7 +74,6 @@ def group_tables(workload: Workload) -> Iterator[Table]:
             table.add_row(name, f"{part.jobs:,}", _percent(part.share), _percent(part.gpu_time))
         if count > len(parts):
             table.caption = f"the {len(parts)} of {count:,} with the most jobs"
-            table.caption_justify = "left"
         yield table
 
 
@@ -87,7 +86,6 @@ def fit_table(checks: Sequence[Check]) -> Table:
         table.add_row(Text(check.name), three_digits(check.measured), log, str(check.bound), word)
     told = [check.passed for check in checks if check.passed is not None]
     table.caption = f"{sum(told)} of {len(told)} within their bounds"
-    table.caption_justify = "left"
     return table
 
 

@@ -816,7 +816,7 @@ def plain(function: Function) -> Function:
 
 def helper(function: Function) -> Function:
     """Mark a function that only kernels and helpers call; it is inlined into each caller."""
-    return numba.njit(forceinline=True, **_OPTIONS)(function)
+    return numba.njit(forceinline=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
 
 
 def bound(kernel: Any, *arguments: Any, reaches: Sequence[Handle] = ()) -> Callable[[], Any]:

@@ -130,12 +130,6 @@ def waits_until(sim: Run, time_s: float) -> bool:
     return allowed
 
 
-@kernel
-def most_in_vain(sim: Run) -> int:
-    """Return how many calls in a row may start and preempt nothing, such as renewals of all leases."""
-    return IDLE_LIMIT + sim.world["jobs"]
-
-
 @helper
 def carry_out(sim: Run, choice: Choice, kind: int) -> int:
     """Carry out a decision; return an index into REFUSALS, APPLIED = it was not refused. Of waits, BAD_WAIT is one."""
@@ -173,6 +167,7 @@ def reach_decision(sim: Run, choice: Choice) -> int:
 def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
     """Play a policy until ``stop_s`` (PAUSED), until ASSISTED, until the log is full, or until the run ends."""
     c = choice.made
+    most_vain = IDLE_LIMIT + sim.world["jobs"]  # as many leases may be renewed
     outcome = DECIDE
     while outcome == DECIDE:
         if c["open"] == 0:
@@ -186,7 +181,7 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
                 c["open"] = 0
             elif kind == ASSIST:
                 c["vain"] += 1
-                outcome = ASSISTED if c["vain"] <= most_in_vain(sim) else IN_VAIN
+                outcome = ASSISTED if c["vain"] <= most_vain else IN_VAIN
             elif kind < NOTHING or kind > ASSIST:
                 outcome = UNKNOWN
             elif kind == START and c["gpus"] <= 0 and not 0 <= c["rule"] < c["rules"]:
@@ -196,7 +191,7 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
                 c["vain"] = 0 if kind <= PREEMPT and c["refusal"] == APPLIED else c["vain"] + 1
                 if kind == WAIT and c["refusal"] != APPLIED:
                     outcome = BAD_WAIT
-                elif c["vain"] > most_in_vain(sim):
+                elif c["vain"] > most_vain:
                     outcome = IN_VAIN
     if outcome != ASSISTED and c["reads_log"] > 0:  # the caller may empty the log
         first = c["first"]

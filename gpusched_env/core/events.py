@@ -80,7 +80,7 @@ def has_room(sim: Run) -> bool:
     return w["events"] + MOST_RECORDS <= sim.events.shape[0] and w["event_gpus"] + w["gpus"] <= sim.event_gpus.shape[0]
 
 
-@kernel
+@helper
 def write_event(sim: Run, kind: int, job: int, replica: int, value: float) -> None:
     """Append a record to the log buffer."""
     w = sim.world
@@ -166,7 +166,7 @@ def clear_lease(sim: Run, number: int) -> None:
     sim.replicas[number]["lease_s"] = np.inf
 
 
-@kernel
+@helper
 def give_back(sim: Run, replica: int) -> None:
     """Free the seats and the row of a replica, and those of its GPUs that no other gang holds."""
     w = sim.world

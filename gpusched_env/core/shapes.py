@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import FIRST_SHAPE, Run
 from gpusched_env.network import dimensions as _shapes
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, SLOT
@@ -16,7 +16,7 @@ shape_key = kernel(_shapes.shape_key)
 ONE: Final = np.int64(1)
 
 
-@kernel
+@helper
 def tier_of(sim: Run, at: int, gang: int) -> int:
     """Return the tier of the GPUs ``chosen[at:at+gang]``; never SLOT on a machine with one slot."""
     first = sim.nodes[sim.gpu_node[sim.chosen[at]]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper
 from gpusched_env.core.state import Run
 
 
@@ -17,7 +17,7 @@ def waiting_rows(sim: Run) -> np.ndarray:
     return sim.waiting[first : first + sim.world["waiting"]]
 
 
-@kernel
+@helper
 def place_of(sim: Run, row: int) -> int:
     """Find the index of a job in the list or, if it is not in the list, the index at which it would be inserted."""
     at = sim.world["first_waiting"]
@@ -31,7 +31,7 @@ def place_of(sim: Run, row: int) -> int:
     return at
 
 
-@kernel
+@helper
 def enqueue(sim: Run, row: int) -> None:
     """Insert a job into the list."""
     w = sim.world
@@ -56,7 +56,7 @@ def enqueue(sim: Run, row: int) -> None:
     w["waiting"] += 1
 
 
-@kernel
+@helper
 def dequeue(sim: Run, row: int) -> None:
     """Remove a job from the list."""
     w = sim.world

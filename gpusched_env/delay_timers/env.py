@@ -11,6 +11,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.delay_timers.observer import Observation, TimerObserver, observation_space
@@ -21,6 +23,9 @@ from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
+from gpusched_env.metrics import metric_names, summarise
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
@@ -146,8 +151,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
 
     def __init__(self, scenario: str | Scenario = "dally-poisson-v1", **options: Any) -> None:
-        from gpusched_env.scenarios import get_scenario
-        from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         if self.scenario.variation is not None:
@@ -176,10 +179,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
-        from gpusched_env.baselines.dally.run import DelayRun
-        from gpusched_env.baselines.dally.scheduler import Dally
-        from gpusched_env.metrics import metric_names
-
         check_reset_options(options)
         super().reset(seed=seed)
         self._seed = self._next_seed() if seed is None else seed
@@ -202,8 +201,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
         GpuschedError : the action has another shape, or contains NaN
         """
-        from gpusched_env.metrics import summarise
-
         if self._over:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         self.timers.carry_out(action, self._run)

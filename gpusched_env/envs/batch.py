@@ -31,11 +31,8 @@ from gpusched_env.support.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 _NO_SLOTS: Final = np.empty(0, np.int32)
-# A copy binds these again: they refer to the arrays, or are views of them.
-_UNCOPIED: Final = (
-    "_env_handles", "_arrays_of_all", "_kept", "_tables", "play", "action", "row", "mask", "results", "episodes",
-    "queue_slots", "running_slots", "partner_slots", "observations", "shown", "shown_mask",
-)  # fmt: skip
+# What a copy has; it binds the rest again, which refers to the arrays, or has views of them.
+_COPIED: Final = ("_windows", "_axes", "_shapes", "_kinds", "names", "_shared", "actions", "_rows", "_values", "arrays")
 
 
 class Batch:
@@ -287,7 +284,7 @@ class Batch:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in _UNCOPIED}
+        return {name: self.__dict__[name] for name in _COPIED}
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -12,7 +12,9 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env import __version__
+from gpusched_env.core.state import State, lengths, refill
 from gpusched_env.envs.actions import Action, meaning_of, number_of
+from gpusched_env.envs.checks import check_begin
 from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
@@ -21,10 +23,14 @@ from gpusched_env.envs.rendering import RENDER_MODES
 from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.snapshots import Snapshot
+from gpusched_env.envs.step import NO_ACTION, RESUME
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
+from gpusched_env.metrics import metric_names, summarise
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import Simulation
 
 if TYPE_CHECKING:
     from gpusched_env.envs.checks import CheckedGangs
@@ -191,7 +197,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
 
     def __init__(self, scenario: str | Scenario = "philly-64-v1", **options: Any) -> None:
-        from gpusched_env.scenarios import get_scenario
 
         windows, own = made_of(options, Windows, EpisodeOptions)
         self.windows: Windows = windows
@@ -234,9 +239,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
-        from gpusched_env.envs.step import RESUME
-        from gpusched_env.metrics import metric_names
-
         check_reset_options(options)
         super().reset(seed=seed)
         drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
@@ -377,8 +379,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:
         """Return the metrics and the digest of an episode."""
-        from gpusched_env.metrics import summarise
-
         log = simulation.log()
         return {
             "metrics": summarise(simulation.instance, log, simulation.now_s, self.scenario.tracked_window),
@@ -434,8 +434,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def decide(self, decision: Decision) -> str:
         """Carry out a decision that no action makes, such as a lease; return the reason of a refusal, or empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-
         refusal = self.simulation.apply(decision)
         self.encoder.step(NO_ACTION)  # with a timer set, waiting may have become feasible
         return refusal
@@ -444,10 +442,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def _begin(self, instance: Instance, seed: int) -> None:
         """Begin a run: in the arrays of the last one if it needs as many rows, which takes half the time."""
-        from gpusched_env.core.state import State, lengths, refill
-        from gpusched_env.envs.checks import check_begin
-        from gpusched_env.simulator import Simulation
-
         sizes, encoder = lengths(instance), self._encoder
         self._encoder = None  # in case of an error
         if encoder is None or encoder.state_of_run is None or encoder.state_of_run.sizes_of_axes != sizes:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
 
 from gpusched_env.envs.rendering import BUSIEST, SHOWN, busiest_links, first_waiting, jobs_on_gpus, title
 from gpusched_env.problem.cluster import OUTWARDS, Cluster
@@ -45,8 +46,6 @@ def picture(env: Drawn) -> np.ndarray:
         import matplotlib  # noqa: F401
         from PIL import Image, ImageDraw
     except ImportError as error:
-        from gymnasium.error import DependencyNotInstalled
-
         raise DependencyNotInstalled(
             'render_mode "rgb_array" needs matplotlib: pip install "gpusched-env[plot]"'
         ) from error

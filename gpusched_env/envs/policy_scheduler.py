@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.envs.encoder import Encoder, Observation
+from gpusched_env.envs.step import NO_ACTION
 from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.simulator import ClusterView, Decision, Lease, Resize, Scheduler, Start
 
@@ -60,8 +61,6 @@ class PolicyScheduler(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Call the policy until it waits; after the step limit, play first in, first out."""
-        from gpusched_env.envs.step import NO_ACTION
-
         wait = self.windows.wait_action
         action = None
         while action is None or not wait <= action < self.windows.first_slot_action:

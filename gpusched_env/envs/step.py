@@ -76,7 +76,7 @@ def start_in_order(sim: Run, env: EnvArrays) -> bool:
     So does a job that would exceed a limit of its tenant, if the mask forbids that.
 
     A job starts by the first enabled placement rule. While nothing runs, it starts by the first one that finds a place:
-    check_rules has found one for every gang.
+    check_begin has found one for every gang.
     """
     w = sim.world
     rule = 0

@@ -35,13 +35,8 @@ def plot_runs(
 
     The axis of JCT is logarithmic. If there is only one run, its schedule is drawn below as a Gantt chart.
 
-    Parameters
-    ----------
-    instance : the problem, which must be that of all runs
-    logs : label of a run -> event log
-    path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
-    title : title above the figure
-    window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
+    ``logs`` : label -> event log of a run of ``instance``. ``path`` : figure to save, .png, .svg or .pdf; None = do not
+    save. ``window`` : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`.
 
     Raises
     ------

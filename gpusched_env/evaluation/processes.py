@@ -13,6 +13,7 @@ from itertools import starmap
 from typing import Any, TypeVar
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.ray_backend import in_ray
 
 Result = TypeVar("Result")
 _backend = ContextVar("backend", default="processes")
@@ -62,8 +63,6 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
     """
     kind, _, address = _backend.get().partition(":")
     if kind == "ray":
-        from gpusched_env.evaluation.ray_backend import in_ray
-
         return in_ray(function, calls, check_workers(workers), address)
     count = processes(workers, len(calls))
     if count == 1:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from gpusched_env.traces.parsing.containers import watched
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -123,8 +125,6 @@ class ProgressBar:
 @contextmanager
 def reading_shown() -> Iterator[None]:
     """Open a context in which a progress bar is shown for every trace that is read."""
-    from gpusched_env.traces.parsing.containers import watched
-
     with ProgressBar(1) as bar:
 
         def tell(path: Path, done: int, total: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -133,8 +134,6 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
 
     The columns are scenario, seed, scheduler, the metrics, and the bounds as ``bound_NAME``.
     """
-    import io
-
     rows = []
     for result in results:
         data = result.as_dict()
@@ -154,12 +153,16 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
                 "fingerprint": result.fingerprint,
             }
         )
-    columns = dict.fromkeys(column for row in rows for column in row)
+    _write(path, csv_of(rows))
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as CSV; the columns are the keys of all rows, in the order in which they occur."""
     stream = io.StringIO(newline="")
-    writer = csv.DictWriter(stream, list(columns), lineterminator="\n")
+    writer = csv.DictWriter(stream, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    _write(path, stream.getvalue())
+    return stream.getvalue()
 
 
 def plain(value: Any) -> Any:

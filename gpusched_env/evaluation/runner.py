@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes, runs_here
 from gpusched_env.evaluation.progress import ProgressBar
@@ -15,6 +16,8 @@ from gpusched_env.evaluation.results import RunResult, plain
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import Window, lower_bounds, summarise
 from gpusched_env.problem.instance import Instance, SchedulerInfo
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
@@ -96,15 +99,13 @@ def evaluate(
     Interrupted : Ctrl-C was pressed; the exception has the results of the finished runs
     """
     if isinstance(scenario, str):
-        from gpusched_env.scenarios import get_scenario
-
         scenario = get_scenario(scenario)
     players, draws = list(schedulers), list(seeds)
     if not players or not draws:
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
     for player in players:
-        _player(player)  # raises an error for an unknown name before the first run
+        fresh_player(player)  # raises an error for an unknown name before the first run
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.
@@ -131,10 +132,8 @@ def drawn(task: Task) -> Instance:
 
 def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
     """Run a task, and return its result."""
-    from gpusched_env.simulator import simulate
-
     instance, bounds = _desk.draw(task)
-    scheduler = _player(task.scheduler)
+    scheduler = fresh_player(task.scheduler)
 
     def tell(done: int, total: int) -> None:
         if bar is not None:
@@ -171,11 +170,9 @@ def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResu
     return in_processes(run_once, [(task,) for task in tasks], workers)
 
 
-def _player(scheduler: str | Scheduler) -> Scheduler:
+def fresh_player(scheduler: str | Scheduler) -> Scheduler:
     """Build a scheduler from a spec, or copy a scheduler, so that its state from another run has no effect."""
     if isinstance(scheduler, str):
-        from gpusched_env.baselines import make_scheduler
-
         return make_scheduler(scheduler)
     return copy.deepcopy(scheduler)
 

@@ -62,11 +62,10 @@ def rank_key(group: Sequence[RunResult]) -> float:
 
 
 def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Return the label of each result's scheduler.
+    """Return the label of each result's scheduler: its name, or its spec if several have this name.
 
-    The label is the name of the scheduler. If the results have several schedulers with this name but different
-    parameters, the label is the spec. If such a scheduler has no spec, because it was given as an object, the label is
-    its name with the parameters that differ.
+    If such a scheduler has no spec, because it was given as an object, the label is its name with the parameters that
+    differ.
     """
     played: dict[str, list[dict[str, object]]] = {}
     for result in results:
@@ -116,7 +115,6 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
 
     Parameters
     ----------
-    results : results of one scenario
     metrics : names of the columns, from :data:`gpusched_env.metrics.COLUMNS`
 
     Raises
@@ -132,7 +130,7 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
     seeds = sorted({result.seed for result in results})
     some = f"{len(seeds)} seeds, mean ± 95 % interval" if len(seeds) > 1 else f"seed {seeds[0]}"
-    table = Table(title=f"{results[0].scenario}: {some}", title_justify="left")
+    table = Table(title=f"{results[0].scenario}: {some}", title_justify="left", caption_justify="left")
     table.add_column("scheduler", no_wrap=True)
     cells: dict[str, list[str]] = {label: [label + ("*" if _clairvoyant(groups[label]) else "")] for label in order}
     bounds = ["lower bound"]
@@ -160,7 +158,6 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     table.add_row(*bounds, style="dim")
     if any(_clairvoyant(group) for group in groups.values()):
         table.caption = "* reads true run times"
-        table.caption_justify = "left"
     return table
 
 
@@ -179,17 +176,7 @@ def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], cons
 def print_comparison(
     results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, console: Console | None = None
 ) -> None:
-    """Print the table of :func:`comparison_table`, split into several tables if the console is too narrow.
-
-    Parameters
-    ----------
-    results, metrics : as in :func:`comparison_table`
-    console : the console; None = standard output
-
-    Raises
-    ------
-    GpuschedError : as in :func:`comparison_table`
-    """
+    """Print :func:`comparison_table`, in several tables if the console is too narrow; None = standard output."""
     out = console or standard_console()
     for table in comparison_tables(results, metrics, out):
         out.print(table)

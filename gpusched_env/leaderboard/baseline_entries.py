@@ -1,30 +1,108 @@
-"""Entries of the registered schedulers and of the trained agents; they come with the package."""
+"""Entries of the registered schedulers and of the trained agents, which come with the package, and their files.
+
+A file holds the specs, digests and scores of a track, but no decisions. It is JSON Lines, so that a changed entry is
+one changed line: the first line is a :class:`Head`, and each further line a :class:`Result`, sorted by spec.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+import msgspec
+
+from gpusched_env.agents.cards import read_card, shipped_agents
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
 from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError, unknown_name
-from gpusched_env.leaderboard.baseline_files import (
-    Head,
-    Result,
-    baseline_file,
-    head_of,
-    read_results,
-    result_of,
-    write_results,
-)
-from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Run
+from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Run, Schema
 from gpusched_env.leaderboard.submitting import make_entry, player_of
-from gpusched_env.leaderboard.tracks import TRACKS, TrackProblem, get_track
+from gpusched_env.leaderboard.tracks import TRACKS, Track, TrackProblem, get_track
+from gpusched_env.metrics import TENANT_COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.files import write_whole
 
 if TYPE_CHECKING:
     from gpusched_env.agents.cards import Card
+
+
+SUFFIX: Final = ".jsonl"
+_Line = TypeVar("_Line")
+# Metrics of a result beside the scored one; playing gives all others.
+SCORES: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job", *(column.name for column in TENANT_COLUMNS))
+
+
+class Problem(Schema, frozen=True):
+    """The problem of a seed; the fields are those of :class:`~gpusched_env.leaderboard.entry.Run`."""
+
+    seed: int
+    instance: str
+    workload: str
+    bounds: dict[str, float | None]
+
+
+class Head(Schema, frozen=True):
+    """What the entries of a file share; the fields are those of :class:`~gpusched_env.leaderboard.entry.Entry`."""
+
+    track: str
+    fingerprint: str
+    results_version: str
+    problems: list[Problem]
+
+
+class Result(Schema, frozen=True):
+    """The results of a scheduler: for each problem its metrics (null = undefined) and the digest of its log."""
+
+    spec: str
+    version: str
+    metrics: dict[str, list[float | None]]
+    digests: list[str]
+
+
+def baseline_file(folder: Path, track: str) -> Path:
+    """Return the path of the file of a track in a folder."""
+    return folder / f"{track}{SUFFIX}"
+
+
+def head_of(entry: Entry) -> Head:
+    """Return what an entry shares with the others of its track."""
+    problems = [Problem(run.seed, run.instance, run.workload, dict(run.bounds)) for run in entry.runs]
+    return Head(entry.track, entry.fingerprint, entry.results_version, problems)
+
+
+def result_of(entry: Entry, track: Track) -> Result:
+    """Return the results of an entry, with the metrics of SCORES."""
+    names = [name for name in dict.fromkeys((track.metric, *SCORES)) if name in entry.runs[0].metrics]
+    metrics = {name: [run.metrics[name] for run in entry.runs] for name in names}
+    return Result(entry.player.spec, entry.version, metrics, [run.digest for run in entry.runs])
+
+
+def read_results(path: Path) -> tuple[Head, dict[str, Result]]:
+    """Read a file; return its first line, and spec -> result."""
+    try:
+        lines = path.read_bytes().splitlines() or [b""]
+    except OSError as error:
+        raise EntryError(f"{path}: cannot be read ({error.strerror or error})") from error
+    head = _decoded(path, 1, lines[0], Head)
+    results = [_decoded(path, number, line, Result) for number, line in enumerate(lines[1:], 2)]
+    return head, {result.spec: result for result in results}
+
+
+def _decoded(path: Path, number: int, line: bytes, kind: type[_Line]) -> _Line:
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise EntryError(f"{path}, line {number}: {error}; delete the file and write it again") from None
+
+
+def write_results(path: Path, head: Head, results: Mapping[str, Result]) -> None:
+    """Write a file atomically; equal results give equal bytes."""
+    lines = (head, *(results[spec] for spec in sorted(results)))
+    write_whole(path, "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines))
+
 
 FOLDER: Final = Path(__file__).parent / "baselines"
 AUTHORS: Final = "gpusched-env developers"
@@ -77,8 +155,6 @@ def fitting(problem: TrackProblem) -> list[str]:
 
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
     """Return spec -> card of the agents that learned the metric of a track on its scenario; ``learned`` is on all."""
-    from gpusched_env.agents.cards import read_card, shipped_agents
-
     cards = [read_card(name) for name in shipped_agents() if name != GENERAL_AGENT]
     goal = (problem.track.scenario_name, problem.track.metric)
     return {f"{LEARNED}:{card.name}": card for card in cards if (card.scenario, card.metric) == goal}
@@ -125,7 +201,6 @@ def _entry(head: Head, result: Result) -> Entry:
 
 
 def _about(spec: str) -> About:
-    from gpusched_env.agents.cards import read_card
 
     agent, _, name = spec.partition(":")
     return _about_agent(read_card(name)) if agent == LEARNED and name else _about_scheduler(spec)
@@ -205,3 +280,39 @@ def _existing(path: Path, problem: TrackProblem) -> dict[str, Result]:
     if (head.results_version, head.fingerprint) != (RESULTS_VERSION, problem.fingerprint()):
         raise EntryError(f"{path}: made with another results version, or for another track; delete the file")
     return results
+
+
+Schedule = tuple[str, ...]  # digest of the event log of each seed
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """A set of trusted entries."""
+
+    seals: frozenset[str]
+    names: Mapping[Schedule, tuple[str, ...]]
+
+    def same_schedule(self, entry: Entry, baseline: bool = False) -> tuple[str, ...]:
+        """Return the specs of the baselines with the same schedule on every seed as the entry."""
+        own = entry.player.spec if baseline else None
+        return tuple(name for name in self.names.get(schedule(entry), ()) if name != own)
+
+
+def schedule(entry: Entry) -> Schedule:
+    """Return the digests of an entry's event logs, in the order of the seeds; equal digests mean equal schedules."""
+    return tuple(run.digest for run in entry.runs)
+
+
+def known_baselines(entries: Iterable[Entry]) -> Baselines:
+    """Return the set of entries that the caller trusts."""
+    seals, names = set(), dict[Schedule, tuple[str, ...]]()
+    for entry in entries:
+        seals.add(entry.sha256)
+        names[schedule(entry)] = (*names.get(schedule(entry), ()), entry.player.spec)
+    return Baselines(frozenset(seals), names)
+
+
+@functools.cache
+def shipped_baselines(track: str) -> Baselines:
+    """Return the entries of a track that come with the package."""
+    return known_baselines(shipped_entries(track))

@@ -13,8 +13,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from gpusched_env.core.handle import set_listener
 from gpusched_env.errors import EntryError
 from gpusched_env.evaluation.processes import end_with
+from gpusched_env.support.warmup import Teller
 
 SPARE_S: Final = 10.0  # [CPU s] beyond the limit: a replay that sees the limit itself says which decision it reached
 COMPILE_S: Final = 30.0  # [CPU s] more for each kernel that the child must compile
@@ -110,8 +112,6 @@ def _limited(seconds: float) -> Any:
     except ImportError:  # Windows
         yield
         return
-    from gpusched_env.core.handle import set_listener
-    from gpusched_env.support.warmup import Teller
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     end_s, tell = time.process_time() + min(seconds, 1e9), Teller()

@@ -72,14 +72,7 @@ class Table:
 
 
 def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[Decision]) -> Decisions:
-    """Encode decisions as columns.
-
-    Parameters
-    ----------
-    points : number of the decision point of each decision
-    times_s : simulated time of each decision [s]
-    decisions : the decisions; every start and every resize must give its GPUs
-    """
+    """Encode decisions, with decision point and time [s] of each; starts and resizes must give their GPUs."""
     starts = [decision for decision in decisions if isinstance(decision, Start)]
     gangs = [decision.gpus or () for decision in decisions if isinstance(decision, Start | Resize)]
     until_s = [decision.until_s for decision in decisions if isinstance(decision, Lease | Wait)]

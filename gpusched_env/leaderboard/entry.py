@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 FORMAT: Final = "gpusched-entry-1"
+MOST_RUNS: Final = 1000
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Step = Annotated[int, msgspec.Meta(ge=-(2**40), le=2**40)]
@@ -161,7 +162,7 @@ class Entry(Schema, frozen=True):
     fingerprint: _Sha256
     player: Player
     about: About
-    runs: Annotated[list[Run], msgspec.Meta(max_length=1000)]
+    runs: Annotated[list[Run], msgspec.Meta(max_length=MOST_RUNS)]
     sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
     def text(self) -> bytes:

@@ -16,8 +16,7 @@ import numpy as np
 
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.columns import LISTS, check_lengths
-from gpusched_env.leaderboard.entry import Decisions, Entry
-from gpusched_env.leaderboard.entry_sizes import MOST_RUNS
+from gpusched_env.leaderboard.entry import MOST_RUNS, Decisions, Entry
 
 COLUMNS: Final = ("kinds", *LISTS)
 NO_DECISIONS: Final = Decisions("", [], [], [], [], [], [], [], [])

@@ -11,9 +11,9 @@ from typing import Final
 from gpusched_env.core import events, refusals
 from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
-from gpusched_env.leaderboard.applying_decisions import Carrying
 from gpusched_env.leaderboard.columns import LEASE, LETTERS, WAIT, Table, milliseconds, unpack
 from gpusched_env.leaderboard.entry import Decisions
+from gpusched_env.leaderboard.recording import Carrying
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Resize, Simulation, Start, Wait
@@ -142,13 +142,7 @@ class Replay(Limited, Carrying):
 
 
 def replay(instance: Instance, seed: int, decisions: Decisions, budget: Budget | None = None) -> EventLog:
-    """Replay recorded decisions and return the event log.
-
-    Parameters
-    ----------
-    instance, seed : problem and seed for which the decisions were recorded
-    decisions : the recorded decisions
-    budget : limits on the replay; None = the default limits
+    """Replay the decisions that were recorded for a problem and a seed, and return the event log.
 
     Raises
     ------

@@ -32,18 +32,10 @@ class Scored(Protocol):
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
     """Return the score of an entry, with its 95 % bootstrap interval over seeds.
 
-    FIFO and the bound differ by a gap. The score is the share of this gap that the runs close.
-
-    Parameters
-    ----------
-    runs, fifo : runs of the entry and of FIFO on the same seeds, in the same order
-    metric : the scored metric of the track, a key of :data:`~gpusched_env.leaderboard.tracks.SCORED`
-
-    Notes
-    -----
-    The score is ``sum of (fifo - run) / sum of (fifo - bound)`` over all seeds. If more is better, as for the share of
-    deadlines met, the bound is 1. A score of 0 means equal to FIFO, a negative score worse than FIFO, and 1 equal to
-    the bound, which may be impossible to reach. A seed on which FIFO is near the bound has little weight.
+    It is the share of the gap between FIFO and the bound that the runs close: ``sum of (fifo - run) / sum of (fifo -
+    bound)`` over all seeds, in the same order. If more is better, as for the share of deadlines met, the bound is 1. A
+    score of 0 means equal to FIFO, a negative score worse than FIFO, and 1 equal to the bound, which may be impossible
+    to reach. A seed on which FIFO is near the bound has little weight.
 
     Raises
     ------

@@ -16,6 +16,7 @@ from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given, unique_labels
+from gpusched_env.leaderboard.site_pages import write_pages
 from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_apart, write_lines
 from gpusched_env.leaderboard.site_tables import Shown, ranked
 from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
@@ -65,8 +66,6 @@ def build_site(
     An entry that cannot be read, or whose claims are not true, raises no error. The site lists it as refused, with the
     reason.
     """
-    from gpusched_env.leaderboard.site_pages import write_pages
-
     need_libraries("gpusched leaderboard build")
     check_folder(Path(out).absolute(), MARK)
     check_workers(workers)
@@ -101,7 +100,13 @@ def _shown(kept: Sequence[Given], names: Collection[str], replayed: Mapping[str,
         runs = {one.key: replayed[one.key].runs for one in here}
         fifo = next((runs[one.key] for one in here if one.baseline and one.entry.player.spec == FIFO), None)
         shown = [
-            Shown(one, runs[one.key], labels[one.key], _score(runs[one.key], fifo, track), replayed[one.key].checked)
+            Shown(
+                **vars(one),
+                runs=runs[one.key],
+                label=labels[one.key],
+                score=_score(runs[one.key], fifo, track),
+                checked=replayed[one.key].checked,
+            )
             for one in here
         ]
         entries[track.name] = ranked(shown, track.metric)

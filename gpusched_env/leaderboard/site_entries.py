@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError
-from gpusched_env.leaderboard.claims import check_claims
+from gpusched_env.leaderboard.baseline_entries import Baselines, known_baselines, shipped_baselines
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import OLD_SUFFIX, SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.packing import light
-from gpusched_env.leaderboard.schedules import Baselines, known_baselines, shipped_baselines
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
+from gpusched_env.leaderboard.verifying import check_claims
 from gpusched_env.support.files import visible
 
 LONGEST: Final = 80  # [characters] longest name in tables and plots

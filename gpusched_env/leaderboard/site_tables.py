@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.leaderboard.claims import LEARNED
-from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.scoring import compared, more_is_better
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import scored_first
+from gpusched_env.leaderboard.verifying import LEARNED
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable.arrays import mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
@@ -32,14 +31,13 @@ NO_UNIT: Final = Unit("", 1.0)
 
 
 @dataclass(frozen=True)
-class Shown:
+class Shown(Given):
     """An entry that the site shows: all its runs were replayed, and its claims are true.
 
     ``score`` : 0 = equal to FIFO, 1 = equal to the bound; NaN without an entry of FIFO. ``checked`` : whether the
     scheduler that the entry names was played, and made its event logs. Equal results have the same rank.
     """
 
-    given: Given
     runs: Sequence[RunResult]
     label: str
     score: Interval
@@ -47,24 +45,9 @@ class Shown:
     rank: int = 0
 
     @property
-    def entry(self) -> Entry:
-        """The entry without its decisions."""
-        return self.given.entry
-
-    @property
     def played(self) -> bool:
         """Whether the entry has no decisions, so that its scheduler was played instead."""
         return all(run.decisions is None for run in self.entry.runs)
-
-    @property
-    def key(self) -> str:
-        """Name of the entry in file names, the first digits of the seal."""
-        return self.given.key
-
-    @property
-    def baseline(self) -> bool:
-        """Whether the entry is a baseline."""
-        return self.given.baseline
 
     @property
     def href(self) -> str:
@@ -74,11 +57,10 @@ class Shown:
     @property
     def badges(self) -> list[str]:
         """Badges of the entry; they depend only on its seal and on digests, not on texts of others."""
-        same = self.given.same
         learned = self.entry.player.spec.partition(":")[0] == LEARNED
         known = [BASELINE, LEARNED] if learned else [BASELINE]  # the spec of a file of the package is true
         plays = [f"plays {self.entry.player.spec}"] * (self.checked and not self.baseline)
-        return known * self.baseline + plays + [f"same schedule as {', '.join(same)}"] * bool(same)
+        return known * self.baseline + plays + [f"same schedule as {', '.join(self.same)}"] * bool(self.same)
 
     def values(self, name: str) -> np.ndarray:
         """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,13 +12,14 @@ from gpusched_env.errors import EntryError
 from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import plain
+from gpusched_env.evaluation.runner import fresh_player
 from gpusched_env.event_log import EventLog
-from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import FORMAT, About, Decisions, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
 from gpusched_env.leaderboard.recording import record
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
+from gpusched_env.leaderboard.verifying import check_player
 from gpusched_env.metrics import lower_bounds
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import RESULTS_VERSION
@@ -40,11 +40,8 @@ def make_entry(
     Parameters
     ----------
     track : name of a track, or a Track of your own
-    scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
-    about : description of the entry
+    scheduler, workers, progress : as for :func:`gpusched_env.evaluation.evaluate`
     log : path of the log, for a track that needs a log; None = the fetched file
-    workers : number of processes, at most one per core; -1 = one per core. The entry does not depend on it
-    progress : True = show a progress bar on a terminal if the runs take longer than two seconds
     decisions : False = record no decisions; the scheduler must be one of this package, which the verifier can play
 
     Raises
@@ -79,7 +76,7 @@ def make_entry(
 
 def player_of(scheduler: str | Scheduler) -> Player:
     """Return what an entry says of a scheduler."""
-    player = _build(scheduler)
+    player = fresh_player(scheduler)
     return Player(
         spec=scheduler if isinstance(scheduler, str) else f"{type(player).__module__}:{type(player).__qualname__}",
         name=player.name,
@@ -94,7 +91,7 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int, reco
     if recorded:
         log, decisions = _recorded(instance, scheduler, seed)
     else:
-        log, decisions = simulate(instance, _build(scheduler), seed=seed), None
+        log, decisions = simulate(instance, fresh_player(scheduler), seed=seed), None
     metrics = problem.metrics(instance, log)
     return Run(
         seed=seed,
@@ -109,7 +106,7 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int, reco
 
 def _recorded(instance: Instance, scheduler: str | Scheduler, seed: int) -> tuple[EventLog, Decisions]:
     """Record the decisions of a scheduler, and check that a replay of them gives the same event log."""
-    log, decisions = record(instance, _build(scheduler), seed)
+    log, decisions = record(instance, fresh_player(scheduler), seed)
     try:
         if replay(instance, seed, decisions, Budget(math.inf)).digest() != log.digest():
             raise EntryError("the event log differs")
@@ -119,14 +116,6 @@ def _recorded(instance: Instance, scheduler: str | Scheduler, seed: int) -> tupl
             "the simulation by the decisions that it yields, and by nothing else"
         ) from error
     return log, decisions
-
-
-def _build(scheduler: str | Scheduler) -> Scheduler:
-    if isinstance(scheduler, str):
-        from gpusched_env.baselines import make_scheduler
-
-        return make_scheduler(scheduler)
-    return copy.deepcopy(scheduler)
 
 
 def _flat(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,11 +118,7 @@ class Track:
         return ""
 
     def problem(self, log: Path | None = None) -> TrackProblem:
-        """Build the problem of the track.
-
-        Parameters
-        ----------
-        log : path of the log of the track; None = the fetched file. Ignored if the track needs no log
+        """Build the problem of the track; ``log`` : path of its log, None = the fetched file, ignored if it needs none.
 
         Raises
         ------

@@ -260,6 +260,4 @@ def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.
 
 def _population(arrival_s: np.ndarray, leave_s: np.ndarray) -> StepFunction:
     """Return the number of jobs in the system over time: +1 at each ``arrival_s``, -1 at each ``leave_s``."""
-    times, step = np.unique(np.concatenate([arrival_s, leave_s]), return_inverse=True)
-    change = np.repeat([1.0, -1.0], len(arrival_s))
-    return StepFunction(times, np.cumsum(np.bincount(step, change)))
+    return StepFunction.of_changes(np.concatenate([arrival_s, leave_s]), np.repeat([1.0, -1.0], len(arrival_s)))

@@ -49,13 +49,16 @@ def changes(log: EventLog, table: np.ndarray) -> Iterator[Change]:
         yield Change(event, segment, joins, log.gang(int(table["start_event"][segment])))
 
 
-def rates_told(log: EventLog, table: np.ndarray) -> list[tuple[int, int]]:
-    """Return the event number and the segment of each rate event in the log."""
+def rates_told(log: EventLog, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the event number and the segment of each rate event in the log, sorted by segment, then by time.
+
+    The segment of a rate event is the last segment of its job that starts before the event.
+    """
     events = log.events
     rates = np.flatnonzero(events["kind"] == RATE)
+    rates = rates[np.argsort(events["job"][rates], kind="stable")]
     keys = table["job"].astype(np.int64) * len(events) + table["start_event"]  # ascending
-    segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
-    return list(zip(rates.tolist(), segment.tolist(), strict=True))
+    return rates, np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
 
 
 def gpu_types(instance: Instance) -> np.ndarray:
@@ -96,7 +99,8 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
     now_s = 0.0
     moments: list[tuple[int, Change | int]] = [(change.event, change) for change in changes(log, table)]
     if holds:
-        moments = sorted([*moments, *rates_told(log, table)], key=lambda moment: moment[0])
+        told = (column.tolist() for column in rates_told(log, table))
+        moments = sorted([*moments, *zip(*told, strict=True)], key=lambda moment: moment[0])
     for event, change in moments:
         time_s = float(log.events["time_s"][event])
         if time_s > now_s:

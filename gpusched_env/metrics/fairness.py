@@ -13,13 +13,8 @@ from gpusched_env.problem.instance import Instance
 def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray) -> np.ndarray:
     """Return the finish-time fairness rho of each job; float64 [J], NaN = unfinished.
 
-    If rho is at most 1, the job was no slower than on a private share of the cluster.
-
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid log of the problem
-    finish_s : float64 [J], completion times [s]; NaN = unfinished
+    If rho is at most 1, the job was no slower than on a private share of the cluster. ``finish_s`` : float64 [J],
+    completion times [s]; NaN = unfinished.
 
     Notes
     -----

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
-from gpusched_env.metrics.co_residents import alone, slowdowns
+from gpusched_env.metrics.co_residents import alone, rates_told, slowdowns
 from gpusched_env.problem.instance import Instance
 
 SEGMENT_DTYPE: Final = np.dtype(
@@ -62,15 +62,9 @@ def until(log: EventLog, end_s: float) -> EventLog:
 def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
     """Return the segments of a log; SEGMENT_DTYPE [S], sorted by job, then by time.
 
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid log of the problem (:func:`gpusched_env.metrics.validate`); events after ``end_s`` are ignored
-    end_s : a segment that is still open at this time ends at this time [s]. None = the end of the run
-
-    Notes
-    -----
-    For a sealed log (:meth:`gpusched_env.event_log.EventLog.sealed`) the table is cached, and is read-only.
+    The log must be valid (:func:`gpusched_env.metrics.validate`). Events after ``end_s`` [s] are ignored, and segments
+    that are open then end then; None = the end of the run. For a sealed log
+    (:meth:`gpusched_env.event_log.EventLog.sealed`) the table is cached, and is read-only.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     log = until(log, end_s)
@@ -127,13 +121,7 @@ def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     If jobs share GPUs, also multiply ``compute_s`` by the slowdown by the gang's company, averaged over the iterations.
     """
     events = log.events
-    rates = np.flatnonzero(events["kind"] == RATE)
-    order = np.lexsort([rates, events["job"][rates]])
-    rates = rates[order]
-    # Keys order segments by job, then by event number. The segment of a rate event is the last segment of its job that
-    # starts before the event.
-    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]
-    segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
+    rates, segment = rates_told(log, table)
     until = table["stop_s"][segment].copy()
     same = segment[1:] == segment[:-1]
     until[:-1][same] = events["time_s"][rates[1:]][same]

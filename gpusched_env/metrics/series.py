@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,12 @@ class StepFunction:
 
     times_s: np.ndarray
     values: np.ndarray
+
+    @classmethod
+    def of_changes(cls, times_s: np.ndarray, changes: np.ndarray | Sequence[float]) -> StepFunction:
+        """Return the sum over time of changes at these times [s], in any order."""
+        times, at = np.unique(times_s, return_inverse=True)
+        return cls(times, np.cumsum(np.bincount(at, changes, minlength=len(times))))
 
     def at(self, time_s: np.ndarray | float) -> np.ndarray:
         """Return the value at each time [s]; float64, with the shape of ``time_s``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp
 
 Values = Sequence[float] | np.ndarray
+CONFIDENCE: Final = 0.95  # of all intervals
+RESAMPLES: Final = 10_000  # of a bootstrap, always the same
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,8 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
-    """Return the mean and the two-sided Student t interval of independent values.
-
-    If a value is NaN, the mean and both ends of the interval are NaN.
-
-    Parameters
-    ----------
-    values : the values
-    confidence : confidence level of the interval
-    """
+def mean_interval(values: Values) -> Interval:
+    """Return the mean and the two-sided Student t interval of independent values; NaN if a value is NaN."""
     sample = np.asarray(values, float)
     count = len(sample)
     mean = arrays.mean(sample)
@@ -54,42 +49,21 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
         return Interval(mean, math.nan, math.nan, count)
     from scipy.special import stdtrit  # Student t quantile; scipy is slow to import
 
-    quantile = float(stdtrit(count - 1, 0.5 + confidence / 2))
+    quantile = float(stdtrit(count - 1, 0.5 + CONFIDENCE / 2))
     half = quantile * float(sample.std(ddof=1)) / math.sqrt(count)
     return Interval(mean, mean - half, mean + half, count)
 
 
-def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0) -> Interval:
-    """Return the mean and the percentile-bootstrap interval of independent values of any distribution.
-
-    Parameters
-    ----------
-    values : the values
-    confidence : confidence level of the interval
-    draws : number of resamples
-    seed : seed of the generator that draws the resamples
-    """
+def bootstrap_mean(values: Values) -> Interval:
+    """Return the mean and the percentile-bootstrap interval of independent values of any distribution."""
     sample = np.asarray(values, float)
-    count = len(sample)
-    mean = arrays.mean(sample)
-    if count < 2:
-        return Interval(mean, math.nan, math.nan, count)
-    means = sample[np.random.default_rng(seed).integers(count, size=(draws, count))].mean(axis=1)
-    low, high = np.quantile(means, ((1.0 - confidence) / 2, (1.0 + confidence) / 2))
-    return Interval(mean, float(low), float(high), count)
+    if not len(sample):
+        return Interval(math.nan, math.nan, math.nan, 0)
+    return bootstrap_ratio(sample, np.ones(len(sample)))
 
 
-def bootstrap_ratio(
-    parts: Values, wholes: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
-) -> Interval:
-    """Return sum of ``parts`` / sum of ``wholes`` with its percentile-bootstrap interval.
-
-    Parameters
-    ----------
-    parts, wholes : values of equal number; a resample draws pairs (part, whole)
-    confidence : confidence level of the interval
-    draws : number of resamples
-    seed : seed of the generator that draws the resamples
+def bootstrap_ratio(parts: Values, wholes: Values) -> Interval:
+    """Return sum of ``parts`` / sum of ``wholes`` with its percentile-bootstrap interval; resamples draw pairs.
 
     Raises
     ------
@@ -102,31 +76,29 @@ def bootstrap_ratio(
     mean = arrays.total(a) / arrays.total(b)
     if count < 2:
         return Interval(mean, math.nan, math.nan, count)
-    drawn = np.random.default_rng(seed).integers(count, size=(draws, count))
+    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     wholes_drawn = b[drawn].sum(axis=1)
     some = wholes_drawn > 0  # a resample whose wholes are all 0 has no ratio
     ratios = a[drawn].sum(axis=1)[some] / wholes_drawn[some]
-    low, high = np.quantile(ratios, ((1.0 - confidence) / 2, (1.0 + confidence) / 2))
+    low, high = np.quantile(ratios, ((1.0 - CONFIDENCE) / 2, (1.0 + CONFIDENCE) / 2))
     return Interval(mean, float(low), float(high), count)
 
 
-def paired_difference(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
-    """Return the mean and the Student t interval of ``values - reference``.
-
-    ``values[i]`` and ``reference[i]`` must be of the same seed.
+def paired_difference(values: Values, reference: Values) -> Interval:
+    """Return the mean and the Student t interval of ``values - reference``; equal indices must be of equal seeds.
 
     Raises
     ------
     GpuschedError : the two have different lengths
     """
     a, b = _paired(values, reference)
-    return mean_interval(a - b, confidence)
+    return mean_interval(a - b)
 
 
-def paired_ratio(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
+def paired_ratio(values: Values, reference: Values) -> Interval:
     """Return the geometric mean of ``values / reference`` and its interval, the Student t interval of the logarithms.
 
-    ``values[i]`` and ``reference[i]`` must be of the same seed.
+    Equal indices must be of equal seeds.
 
     Raises
     ------
@@ -135,7 +107,7 @@ def paired_ratio(values: Values, reference: Values, confidence: float = 0.95) ->
     a, b = _paired(values, reference)
     if (a <= 0).any() or (b <= 0).any():
         raise GpuschedError("paired_ratio: every value must be positive")
-    logs = mean_interval(arrays.log(a / b), confidence)
+    logs = mean_interval(arrays.log(a / b))
     return Interval(exp(logs.mean), exp(logs.low), exp(logs.high), logs.count)
 
 

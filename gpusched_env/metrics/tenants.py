@@ -10,6 +10,7 @@ from gpusched_env.event_log import REFUSE, EventLog
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, segments
+from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import FAIR
 from gpusched_env.portable.arrays import mean, total
 from gpusched_env.problem.instance import Instance
@@ -153,9 +154,7 @@ def _demand(instance: Instance, log: EventLog, times: np.ndarray, at_s: np.ndarr
 def jain_index(table: np.ndarray) -> float:
     """Return Jain's index of use / entitlement over the tenants with jobs: 1 = all alike, 1 / tenants = one has all.
 
-    Parameters
-    ----------
-    table : TENANT_TIMES_DTYPE, as :func:`tenant_times` returns it
+    ``table`` is that of :func:`tenant_times`.
 
     References
     ----------
@@ -190,19 +189,10 @@ def max_min_distance(instance: Instance, log: EventLog) -> float:
     end_s = end_of_run(instance, log)
     edges = np.arange(at_s[0], end_s + HOUR_S, HOUR_S)
     demand = _demand(instance, log, job_times(instance, log, end_s), at_s)
-    used, wanted = (_hourly(at_s, values, edges) for values in (held, demand))
+    used, wanted = (np.stack([StepFunction(at_s, row).binned(edges) for row in values]) for values in (held, demand))
     weight = entitlements(instance)
     fair = np.stack([max_min_shares(column, weight, instance.cluster.gpus) for column in wanted.T], axis=1)
     return total(np.abs(used - fair).ravel()) / (2.0 * total(fair.ravel()))
-
-
-def _hourly(at_s: np.ndarray, values: np.ndarray, edges_s: np.ndarray) -> np.ndarray:
-    """float64 [leaves, hours]: mean of step functions in each hour."""
-    area = np.zeros(values.shape)
-    area[:, 1:] = np.cumsum(values[:, :-1] * np.diff(at_s), axis=1)
-    index = np.searchsorted(at_s, edges_s, side="right") - 1
-    integral = area[:, index] + values[:, index] * (edges_s - at_s[index])
-    return np.diff(integral, axis=1) / np.diff(edges_s)
 
 
 def max_min_shares(demand: np.ndarray, weight: np.ndarray, capacity: float) -> np.ndarray:

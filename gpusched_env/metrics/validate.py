@@ -25,11 +25,11 @@ from gpusched_env.event_log import (
 )
 from gpusched_env.metrics.dependencies import check_entries
 from gpusched_env.metrics.refusal import refusal, refuse
-from gpusched_env.metrics.validate_gangs import check_gangs
-from gpusched_env.metrics.validate_nodes import check_nodes
+from gpusched_env.metrics.validate_gangs import check_gangs, check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 from gpusched_env.problem.instance import Instance
+from gpusched_env.simulator.past import first_difference  # here, because it imports the compiler
 
 # State machine of a job: MAY_FOLLOW has the events that may follow each event, DOING the state of the job after it.
 NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job
@@ -112,11 +112,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     check_costs(instance, log, table)
     check_work(instance, log, table)
     check_completeness(instance, log, table, complete)
-    if instance.tells_rates:
-        from gpusched_env.simulator.past import first_difference  # here, because it imports the compiler
-
-        if (at := first_difference(instance, log, complete)) is not None:
-            raise refusal(log, at, "this or the next event is not what the simulator makes of the decisions in the log")
+    if instance.tells_rates and (at := first_difference(instance, log, complete)) is not None:
+        raise refusal(log, at, "this or the next event is not what the simulator makes of the decisions in the log")
 
 
 def check_records(instance: Instance, log: EventLog) -> None:

@@ -73,9 +73,7 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
             due_s = slot_s / np.floor(slot_s / due_s)
     due = found._replace(slowdown=due_s)
 
-    rates, segment = np.array(rates_told(log, table), np.int64).reshape(-1, 2).T
-    order = np.lexsort([rates, segment])
-    rates, segment = rates[order], segment[order]
+    rates, segment = rates_told(log, table)
     time_s, value = events["time_s"][rates], events["value"][rates]
     # A rate takes effect after all events of the same time. If the rate is replaced at this time, or its gang stops,
     # skip the rate.

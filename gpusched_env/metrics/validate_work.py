@@ -11,7 +11,7 @@ from gpusched_env.event_log import COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, Ev
 from gpusched_env.metrics.dependencies import check_no_entry_missing
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
-from gpusched_env.metrics.validate_nodes import chosen_pairs
+from gpusched_env.metrics.validate_gangs import chosen_pairs
 from gpusched_env.problem.instance import Instance
 
 RELATIVE: Final = 1e-9  # tolerance, as a share of a job's iterations

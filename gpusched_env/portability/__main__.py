@@ -7,7 +7,12 @@ import platform
 from pathlib import Path
 from typing import Annotated, Final
 
+import numba
+import numpy as np
 import typer
+from llvmlite import binding
+
+from gpusched_env.portability.battery import PARTS
 
 GOLDEN: Final = Path(__file__).with_name("golden.json")
 
@@ -16,10 +21,7 @@ Digests = dict[str, str]
 
 def machine() -> str:
     """Describe everything that floating-point bits depend on: processor, numpy's loops, compiler target, versions."""
-    import numba
-    import numpy as np
     import scipy
-    from llvmlite import binding
 
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     loops = ", ".join(found) or "baseline"
@@ -50,8 +52,6 @@ def main(
     Equal digests mean equal results: the same event logs, metrics and observations, bit for bit. The first run compiles
     the simulator, which takes a minute or two. Exit status 1: something differs; send the output with your report.
     """
-    from gpusched_env.portability.battery import PARTS
-
     chosen = [part.strip() for part in parts.split(";") if part.strip()] or list(PARTS)
     if unknown := [part for part in chosen if part not in PARTS]:
         raise typer.BadParameter(f"no part {unknown[0]!r}; parts: {'; '.join(PARTS)}", param_hint="--parts")

@@ -7,9 +7,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import GpuschedError
+from gpusched_env.metrics import lower_bounds, mean_interval, paired_ratio, summarise
 from gpusched_env.portability.episodes import alone, together
 from gpusched_env.portability.problems import (
     ENVIRONMENTS,
@@ -20,6 +24,10 @@ from gpusched_env.portability.problems import (
     schedulers_of,
     small_scenario,
 )
+from gpusched_env.portable import arrays, elementary, normal
+from gpusched_env.scenarios import get_scenario, list_scenarios
+from gpusched_env.simulator import simulate
+from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload
 
 LENGTH: Final = 12  # hexadecimal digits of a digest
 STEPS: Final = 200  # maximum number of steps of an episode of ``environments``
@@ -50,8 +58,6 @@ def digest(*parts: Any) -> str:
 
 def arithmetic() -> Digests:
     """Elementary functions of 10,000 numbers each, one by one and as arrays."""
-    from gpusched_env.portable import arrays, elementary, normal
-
     spread = (np.arange(10_000) + 0.5) / 10_000
     wide = 200.0 * spread - 100.0
     arguments = {
@@ -69,8 +75,6 @@ def arithmetic() -> Digests:
 
 def draws() -> Digests:
     """Workloads of every generator."""
-    from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload
-
     for name in GENERATORS:
         found = [generate_workload(name, SEED + draw, JOBS).fingerprint() for draw in range(DRAWS)]
         yield name, digest(*found)
@@ -78,9 +82,6 @@ def draws() -> Digests:
 
 def instances() -> Digests:
     """Problems of every registered scenario: jobs, rates, ideal times and bounds."""
-    from gpusched_env.metrics import lower_bounds
-    from gpusched_env.scenarios import get_scenario, list_scenarios
-
     for name in list_scenarios():
         instance = get_scenario(name).instance(SEED)
         yield name, digest(instance.fingerprint(), sorted(lower_bounds(instance, None).items()))
@@ -88,11 +89,6 @@ def instances() -> Digests:
 
 def runs(kind: str, draws: int = 1, jobs: int | None = None) -> Digests:
     """Event logs and metrics of every scheduler on a kind of scenario."""
-    from gpusched_env.baselines import make_scheduler
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.metrics import summarise
-    from gpusched_env.simulator import simulate
-
     for seed in range(SEED, SEED + draws):
         instance = small_scenario(kind, jobs).instance(seed)
         for spec in schedulers_of(kind):
@@ -106,8 +102,6 @@ def runs(kind: str, draws: int = 1, jobs: int | None = None) -> Digests:
 
 def environments() -> Digests:
     """Observations, masks and rewards of episodes with random actions."""
-    import gymnasium as gym
-
     for name in ENVIRONMENTS:
         env = gym.make(f"gpusched_env:{name}")
         generator = np.random.default_rng(SEED)
@@ -174,8 +168,6 @@ def twins() -> Digests:
 
 def intervals() -> Digests:
     """Means, intervals and ratios of ten numbers, rounded to the digits that tables print."""
-    from gpusched_env.metrics import mean_interval, paired_ratio
-
     ours, theirs = ([1.0 + (k * step % 11) / 7 for k in range(10)] for step in (3, 5))
     for name, found in (("mean", mean_interval(ours)), ("ratio", paired_ratio(ours, theirs))):
         yield name, digest(*(f"{value:.6g}" for value in (found.mean, found.low, found.high)))

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+import gpusched_env  # noqa: F401 - registers the environments: make_vec knows no module prefix
 from gpusched_env.portability.problems import SEED
 
 INFEASIBLE: Final = 0.05  # share of actions drawn from the whole action space, some of which are refused
@@ -67,8 +68,6 @@ def together(name: str, envs: int, steps: int, autoreset: AutoresetMode, **optio
 
     In mode DISABLED, environments whose episodes are over are reset by a mask.
     """
-    import gpusched_env  # noqa: F401 - registers the environments: make_vec knows no module prefix
-
     batch = gym.make_vec(name, envs, "vector_entry_point", autoreset_mode=autoreset, **options)
     generator = np.random.default_rng(SEED)
 

@@ -11,10 +11,9 @@ from gpusched_env.pseudonyms.names import KEPT_ROLES, Pseudonyms
 from gpusched_env.pseudonyms.words import LISTED, entries, fits
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD
-from gpusched_env.traces.slurm_files.facts import DEFAULT
 from gpusched_env.traces.slurm_files.gres import NO_GRES
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.traces.slurm_files.kinds import table_rows
+from gpusched_env.traces.slurm_files.kinds import DEFAULT, table_rows
 from gpusched_env.traces.slurm_files.lines import Pairs, logical_lines, pairs_of, shown_records
 
 # Key whose value is kept if it has the form of its kind -> the kind, one of PATTERNS, or of a role of KEEP

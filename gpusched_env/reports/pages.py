@@ -7,9 +7,12 @@ import functools
 import hashlib
 import importlib.util
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusched_env import __version__
 from gpusched_env.errors import GpuschedError
+from gpusched_env.support.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +58,15 @@ def _environment() -> Environment:
 
 def page(template: str, **fields: Any) -> str:
     """Fill a template. All fields are escaped, except those of type :class:`markupsafe.Markup`."""
-    from gpusched_env import __version__
-
     return _environment().get_template(template).render(version=__version__, **fields)
+
+
+def write_page(path: str | Path, template: str, scripts: Iterable[str], **fields: Any) -> None:
+    """Write a self-contained page, atomically; ``scripts`` are names of assets, which the page runs in their order."""
+    from markupsafe import Markup
+
+    texts = [asset(name) for name in scripts]
+    inline = {"policy": inline_policy(texts), "style": Markup(asset("style.css")), "scripts": list(map(Markup, texts))}
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, page(template, **inline, **fields))

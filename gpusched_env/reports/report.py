@@ -11,10 +11,9 @@ from gpusched_env.evaluation.results import RunResult
 from gpusched_env.evaluation.tables import scheduler_labels
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time, tenant_shares
-from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
+from gpusched_env.reports.pages import need_libraries, write_page
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import metrics_table, summary_table
-from gpusched_env.support.files import write_whole
 
 SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "report.js")
 
@@ -28,13 +27,8 @@ def write_report(
 ) -> None:
     """Write a self-contained HTML page on runs of one scenario, atomically.
 
-    Parameters
-    ----------
-    instance : the problem of one seed
-    results : results of runs. The tables show all of them. The plots show those with a log, which must be of this seed
-    path : path of the HTML file
-    title : heading of the page
-    notes : paragraphs above the tables
+    The tables show all results. The plots show those with a log, which must be of the seed of ``instance``. ``notes`` :
+    paragraphs above the tables.
 
     Raises
     ------
@@ -42,22 +36,18 @@ def write_report(
         written
     """
     need_libraries("a report")
-    from markupsafe import Markup
-
     labels = scheduler_labels(results)
     played = [(label, result) for label, result in zip(labels, results, strict=True) if result.log is not None]
     if not played:
         raise GpuschedError("write_report: no result has its event log; evaluate(..., keep_logs=True) keeps them")
     first = played[0][1]
-    scripts = [asset(name) for name in SCRIPTS]
-    text = page(
+    write_page(
+        path,
         "report.html",
+        SCRIPTS,
         title=title or first.scenario,
         subtitle=f"scenario {first.scenario}, fingerprint {first.fingerprint[:12]}",
         notes=notes,
-        policy=inline_policy(scripts),
-        style=Markup(asset("style.css")),
-        scripts=[Markup(script) for script in scripts],
         summary=summary_table(results, links=instance.topology is not None),
         metrics=metrics_table(results),
         seed=first.seed,
@@ -67,9 +57,6 @@ def write_report(
         tenants=instance.tenants is not None,
         data=_data(instance, played),
     )
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, text)
 
 
 def _data(instance: Instance, played: Sequence[tuple[str, RunResult]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.evaluation.bars import MOST_BARS, bars
+from gpusched_env.evaluation.link_loads import link_loads
 from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import end_of_run, job_times
 from gpusched_env.problem.instance import Instance
@@ -115,7 +116,6 @@ def _links(instance: Instance, log: EventLog, first_s: float, tick_s: float) -> 
     """Return the loads of the busiest links at LINK_TIMES evenly spaced times [% of capacity]; None without links."""
     if instance.topology is None:
         return None
-    from gpusched_env.evaluation.link_loads import link_loads
 
     at = (np.arange(LINK_TIMES) + 0.5) * (TICKS / LINK_TIMES)
     share = link_loads(instance, log, first_s + at * tick_s) / instance.links["capacity"]

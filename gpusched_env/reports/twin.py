@@ -9,12 +9,15 @@ import numpy as np
 
 from gpusched_env.portable import arrays
 from gpusched_env.reports.curves import BINS, distribution, over_time
-from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
+from gpusched_env.reports.pages import need_libraries, write_page
 from gpusched_env.reports.report import SCRIPTS
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import Cell, Heading, Row, Table
-from gpusched_env.support.files import visible, write_whole
+from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable, three_digits, unit_for
+from gpusched_env.twin.comparing import groups_of_setting, play_pools
+from gpusched_env.twin.grading import grade_of
+from gpusched_env.twin.summary import assumptions, sentences, tenants_of
 
 if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
@@ -29,11 +32,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     The viewer shows the twin's policy and the best other policy, in the pool with the most jobs.
     """
     need_libraries("a report")
-    from markupsafe import Markup
-
-    from gpusched_env.twin.comparing import play_pools
-    from gpusched_env.twin.grading import grade_of
-    from gpusched_env.twin.summary import assumptions, sentences
 
     best = min(found.outcomes[1:], key=lambda one: arrays.mean(one.wait_s), default=None)
     shown = [found.reference, *([best] if best is not None else [])]
@@ -44,22 +42,21 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         )
         label = _label(outcome)
         runs.append((label, run_data(problem.instance, log, label), over_time(problem.instance, log)))
-    lines = _lines(found, shown)
-    for number, (_, _, curves) in enumerate(runs):
-        lines[number] |= curves
+    lines = [
+        {"label": label, **distribution(outcome.jct_s), **curves}
+        for outcome, (label, _, curves) in zip(shown, runs, strict=True)
+    ]
     pool = max(found.settings[0].twin.problems(found.settings[0].workload), key=lambda one: len(one.rows)).pool.name
     twin = found.settings[0].twin
-    scripts = [asset(name) for name in SCRIPTS]
-    text = page(
+    write_page(
+        path,
         "twin.html",
+        SCRIPTS,
         title="What would change on this cluster?",
         subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
         grade=str(grade_of(twin.score)),
         sentences=sentences(found),
         trust=trust(found),
-        policy=inline_policy(scripts),
-        style=Markup(asset("style.css")),
-        scripts=[Markup(script) for script in scripts],
         overview=overview(found),
         groups=[by_group(found, setting.name) for setting in found.settings],
         tenants=[by_tenant(found, setting.name) for setting in found.settings],
@@ -71,18 +68,10 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         runs=[{"key": str(number), "label": label, "baseline": False} for number, (label, _, _) in enumerate(runs)],
         data={"lines": lines, "runs": [data for _, data, _ in runs]},
     )
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, text)
 
 
 def _label(outcome: Outcome) -> str:
     return f"{outcome.policy}, {outcome.setting}"
-
-
-def _lines(found: Comparison, first: list[Outcome]) -> list[dict[str, Any]]:
-    """Return the distributions of JCT; the first ones also get lines over time."""
-    return [{"label": _label(outcome), **distribution(outcome.jct_s)} for outcome in first]
 
 
 def trust(found: Comparison) -> list[str]:
@@ -116,7 +105,6 @@ def overview(found: Comparison) -> Table:
         Heading("mean wait / today", title="95 % interval by bootstrap over weeks of arrival"),
         Heading("mean completion"), Heading("tenants who wait less", better="max"), Heading("tenants who wait longer"),
     ]  # fmt: skip
-    from gpusched_env.twin.summary import tenants_of
 
     rows = []
     for outcome in found.rows:
@@ -141,15 +129,13 @@ def overview(found: Comparison) -> Table:
 
 def by_group(found: Comparison, setting: str) -> Table:
     """Return mean waits by partition and size, one column for each policy."""
-    from gpusched_env.twin.comparing import groups_of
-
-    groups = groups_of(found.settings[0])
-    several = len({partition for partition, _ in groups.names}) > 1
-    names = [f"{visible(partition)}, {size}" if several else size for partition, size in groups.names]
+    groups = groups_of_setting(found.settings[0])
+    several = len({partition for partition, _, _ in groups}) > 1
     outcomes = _columns(found, setting)
     rows = []
-    unit = unit_for(arrays.mean(one.wait_s[rows]) for one in outcomes for rows in groups.members)
-    for name, members in zip(names, groups.members, strict=True):
+    unit = unit_for(arrays.mean(one.wait_s[members]) for one in outcomes for _, _, members in groups)
+    for partition, size, members in groups:
+        name = f"{visible(partition)}, {size}" if several else size
         cells = [Cell(f"{name} GPUs" if name != "1" else "1 GPU"), Cell(f"{members.sum():,}", float(members.sum()))]
         cells += [_wait(outcome.wait_s[members], found.reference.wait_s[members], unit) for outcome in outcomes]
         rows.append(Row(cells))
@@ -160,8 +146,6 @@ def by_group(found: Comparison, setting: str) -> Table:
 
 def by_tenant(found: Comparison, setting: str) -> Table:
     """Return mean waits of the tenants with the most jobs, one column for each policy."""
-    from gpusched_env.twin.summary import tenants_of
-
     outcomes = _columns(found, setting)
     tenants = {id(outcome): tenants_of(found, outcome) for outcome in outcomes}
     first = tenants[id(outcomes[0])]

@@ -72,13 +72,7 @@ class Run:
 
 
 class Card:
-    """One paper's experiments, as a file describes them.
-
-    Parameters
-    ----------
-    name : name of the card
-    data : its file
-    """
+    """One paper's experiments, as a file describes them."""
 
     def __init__(self, name: str, data: Mapping[str, Any]) -> None:
         self.name, self.data, self.title = name, data, str(data["title"])

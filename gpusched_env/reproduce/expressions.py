@@ -77,46 +77,10 @@ def tied(ratio: Interval) -> bool:
     return abs(ratio.mean - 1.0) <= TIE_WITHIN or (ratio.count >= FEWEST and ratio.low <= 1.0 <= ratio.high)
 
 
-def above(interval: Interval, least: float) -> bool:
-    """Return whether an interval is above a value; with fewer than three values, whether its mean is."""
-    return (interval.low if interval.count >= FEWEST else interval.mean) > least
-
-
-def below(interval: Interval, most: float) -> bool:
-    """Return whether an interval is below a value; with fewer than three values, whether its mean is."""
-    return (interval.high if interval.count >= FEWEST else interval.mean) < most
-
-
-def within(value: float, band: tuple[float, float]) -> bool:
-    """Return whether a value is in a closed band."""
-    return bool(band[0] <= value <= band[1])
-
-
-def ascending(values: Any) -> bool:
-    """Return whether no value is smaller than the one before."""
-    return list(values) == sorted(values)
-
-
 def quartiles(values: np.ndarray) -> Interval:
     """Return the median over seeds, with the quartiles as ends."""
     low, high = np.percentile(values, (25, 75), method="closest_observation")
     return Interval(float(np.median(values)), float(low), float(high), len(values))
-
-
-def often(draws: np.ndarray, least: float = 0.75) -> bool:
-    """Return whether something is true on at least a fraction of the draws."""
-    return bool(draws.mean() >= least)
-
-
-def counted(draws: np.ndarray) -> str:
-    """Say on how many draws something is true."""
-    return f"on {draws.sum()} of {len(draws)}"
-
-
-def beside(value: Any, runs: Any) -> Any:
-    """Return a published value, to be shown only beside runs."""
-    del runs
-    return value
 
 
 def missing() -> NoReturn:
@@ -129,16 +93,6 @@ def missing() -> NoReturn:
     raise Missing
 
 
-def minimise(values: Mapping[Any, float]) -> Any:
-    """Return the first key with the smallest value."""
-    return min(values, key=values.__getitem__)
-
-
-def maximise(values: Mapping[Any, float]) -> Any:
-    """Return the first key with the largest value."""
-    return max(values, key=values.__getitem__)
-
-
 FUNCTIONS: Final[dict[str, Any]] = {
     "ANY": ANY,
     "COLOURS": COLOURS,
@@ -147,24 +101,26 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "HOUR": 3_600.0,
     "FEWEST": FEWEST,
     "TIE_WITHIN": TIE_WITHIN,
-    "above": above,
+    # whether an interval is above a value; with fewer than three values, whether its mean is
+    "above": lambda it, least: (it.low if it.count >= FEWEST else it.mean) > least,
     "as_change": as_change,
-    "ascending": ascending,
-    "below": below,
-    "beside": beside,
+    "ascending": lambda values: list(values) == sorted(values),  # whether no value is smaller than the one before
+    "below": lambda it, most: (it.high if it.count >= FEWEST else it.mean) < most,  # as above
+    "beside": lambda value, runs: value,  # a published value, to be shown only beside runs
     "bootstrap_mean": bootstrap_mean,
     "bracketed": bracketed,
-    "counted": counted,
+    "counted": lambda draws: f"on {draws.sum()} of {len(draws)}",  # on how many draws something is true
     "fsum": math.fsum,
     "formatted": lambda values, form, between=" ": between.join(format(value, form) for value in values),
     "join": lambda between, values: between.join(map(str, values)),
-    "maximise": maximise,
+    "maximise": lambda values: max(values, key=values.__getitem__),  # first key with the largest value
     "mean": lambda values: float(np.mean(values)),
     "mean_interval": mean_interval,
     "median": lambda values: float(np.median(values)),
-    "minimise": minimise,
+    "minimise": lambda values: min(values, key=values.__getitem__),  # first key with the smallest value
     "missing": missing,
-    "often": often,
+    # whether something is true on at least a fraction of the draws
+    "often": lambda draws, least=0.75: bool(draws.mean() >= least),
     "paired_difference": paired_difference,
     "paired_ratio": paired_ratio,
     "pairwise": itertools.pairwise,
@@ -172,7 +128,7 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "quartiles": quartiles,
     "spread": spread,
     "tied": tied,
-    "within": within,
+    "within": lambda value, band: bool(band[0] <= value <= band[1]),  # whether a value is in a closed band
 }
 
 

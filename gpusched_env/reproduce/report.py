@@ -103,12 +103,7 @@ def tally(verdicts: Sequence[str]) -> str:
 
 
 def fitted(table: Table, width: int) -> list[Table]:
-    """Split a table that is too wide into narrower tables, each with the first column; only headings wrap.
-
-    Parameters
-    ----------
-    width : [characters]
-    """
+    """Split a table that is too wide [characters] into several, each with the first column; only headings wrap."""
     from rich.table import Table
 
     first, *others = table.columns

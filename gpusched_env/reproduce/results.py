@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -15,6 +13,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
+from gpusched_env.evaluation.results import csv_of
 from gpusched_env.support.files import write_whole
 
 if TYPE_CHECKING:
@@ -87,12 +86,7 @@ class Results:
             {**own, "seed": run.seed, "scheduler": run.scheduler.name, **run.as_dict()["metrics"], "digest": run.digest}
             for own, run in zip(self.labels, self.runs, strict=True)
         ]
-        stream = io.StringIO(newline="")
-        columns = dict.fromkeys(column for row in rows for column in row)
-        writer = csv.DictWriter(stream, list(columns), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_whole(path, stream.getvalue())
+        write_whole(path, csv_of(rows))
 
 
 def write_run(path: Path, result: RunResult) -> None:

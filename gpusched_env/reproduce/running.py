@@ -27,19 +27,9 @@ def play_card(
 ) -> tuple[Results, int]:
     """Simulate the runs of a card that are not in the folder yet.
 
-    Parameters
-    ----------
-    card : the card
-    folder : folder in which finished runs are stored, in ``runs/`` under a hash of card, problem, scheduler, seed and
-        version. After an interruption, a new call continues with the missing runs
-    quick : whether to simulate only the quick part of the card
-    workers : number of processes, at most one per core; -1 = one per core. Results do not depend on this number
-    progress : whether to show a progress bar
-
-    Returns
-    -------
-    results : results of all runs, in the order of the card
-    found : number of runs that were in the folder already
+    Finished runs are stored in ``runs/`` of the folder, under a hash of card, problem, scheduler, seed and version.
+    ``workers`` is that of :func:`gpusched_env.evaluation.evaluate`. Returns the results of all runs, in the order of
+    the card, and the number of runs that were in the folder already.
 
     Raises
     ------

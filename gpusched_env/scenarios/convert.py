@@ -6,17 +6,19 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
+Built = TypeVar("Built")
 
-def build(kind: type[Any], data: object, where: str) -> Any:
+
+def build(kind: type[Built], data: object, where: str) -> Built:
     """Build the dataclass ``kind`` from a mapping of its fields."""
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{where}: {data!r} must be a table of fields")
     hints = typing.get_type_hints(kind)
-    fields = {item.name: item for item in dataclasses.fields(kind)}
+    fields = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name in data:
         if name not in fields:
             raise ScenarioError(f"{where}: {unknown_name('field', str(name), fields)}")

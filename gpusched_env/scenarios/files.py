@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,19 +14,46 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network import NETWORK_PRESETS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
-from gpusched_env.scenarios.sharing_section import sharing_from_dict
+from gpusched_env.sharing import INTERFERENCE_SOURCES, Interference, Sharing
 from gpusched_env.support.files import write_whole
+
+
+def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
+    """Build sharing rules from plain data; ``where`` gives the file and the section for error messages."""
+    if isinstance(data, Sharing):
+        return data
+    source = data.get("interference") if isinstance(data, Mapping) else None
+    if source is not None and (isinstance(source, bool) or not isinstance(source, int | float | Mapping)):
+        raise ScenarioError(
+            f"{where}.interference is {source!r}: give a number of at least 1, or a table with 'source', one of "
+            f"{', '.join(INTERFERENCE_SOURCES)}, and its fields"
+        )
+    if not isinstance(data, Mapping) or not isinstance(source, Mapping):
+        return build(Sharing, data, where)
+    others = sharing_from_dict({key: value for key, value in data.items() if key != "interference"}, where)
+    return dataclasses.replace(others, interference=interference_from_dict(source, f"{where}.interference"))
+
+
+def interference_from_dict(data: Mapping[str, Any], where: str) -> Interference:
+    """Build a source of interference from plain data.
+
+    The field ``source`` is a name in INTERFERENCE_SOURCES; the other fields are those of the source's class.
+    """
+    name = data.get("source")
+    if not isinstance(name, str) or name not in INTERFERENCE_SOURCES:
+        raise ScenarioError(
+            f"{where}.source: {unknown_name('source of interference', str(name), INTERFERENCE_SOURCES)}"
+        )
+    fields = {key: value for key, value in data.items() if key != "source"}
+    source: Interference = build(INTERFERENCE_SOURCES[name], fields, where)
+    return source
+
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
-    """Build a scenario from plain data.
-
-    Parameters
-    ----------
-    data : a mapping with the fields of :class:`Scenario`; ``description`` may be left out
-    where : name of the file, for error messages
+    """Build a scenario from a mapping with its fields; ``description`` may be left out, ``where`` is for errors.
 
     Raises
     ------
@@ -43,9 +70,7 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
             data["sharing"] = sharing_from_dict(data["sharing"], f"{where}.sharing")
         if isinstance(network := data.get("network"), dict) and "topology" in network:
             data["network"] = network | {"topology": _from_preset(network["topology"], f"{where}.network.topology")}
-    scenario = build(Scenario, data, where)
-    assert isinstance(scenario, Scenario)
-    return scenario
+    return build(Scenario, data, where)
 
 
 def _from_preset(topology: object, where: str) -> object:

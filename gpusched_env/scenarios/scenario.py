@@ -174,11 +174,7 @@ class Scenario:
         return self.variation.narrowed(ranges)
 
     def train_seed(self, rng: np.random.Generator, part: Variation | None = None) -> int:
-        """Draw a training seed.
-
-        Parameters
-        ----------
-        part : part of the variation in which the seed's problem must lie; None = any training seed
+        """Draw a training seed whose problem lies in a part of the variation; None = any.
 
         Raises
         ------
@@ -203,10 +199,7 @@ class Scenario:
         The result does not depend on the machine, the process or the order of calls. A log is read once for each
         scenario object. The jobs of a log do not depend on the seed, but their models do.
 
-        Parameters
-        ----------
-        seed : seed of the draw
-        log : value of :attr:`log`, if the caller has read the log already; None = read it if needed
+        ``log`` : value of :attr:`log`, if the caller has read the log already.
 
         Raises
         ------

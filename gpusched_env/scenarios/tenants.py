@@ -6,7 +6,6 @@ from typing import Final
 
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.tenants import Tenant, Tenants
-from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
@@ -25,7 +24,6 @@ VENUS: Final = {
     "vcWoR": 5, "vcKrE": 4, "vchbv": 4, "vchA3": 3, "vcvlY": 2, "vcgkz": 1,
 }  # fmt: skip
 HALF_DAY: Final = {"max_duration_s": 43_200.0}  # [s]
-_LOAD: Final = "GPU time of all jobs / GPU time of the cluster during the arrivals"
 
 
 def philly(jobs: int, load: float) -> Scenario:
@@ -67,33 +65,3 @@ def cohort(jobs: int, load: float, burst: float) -> Scenario:
         workload=WorkloadSpec("synthetic:philly", HALF_DAY, jobs=jobs, load=load, max_gpus=32),
         tenants=Tenants(tree, burst=burst),
     )
-
-
-# 70 nodes, 560 GPUs, 7 racks; 5,000 jobs of at most 8 GPUs, so that each fits in the smallest virtual cluster
-TENANTS_PHILLY: Final = ScenarioFamily(
-    "tenants-philly-v0",
-    philly,
-    (
-        Parameter("jobs", 5_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
-        Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
-    ),
-)
-# 135 nodes, 1,080 GPUs, 9 racks; 8,000 jobs of at most 8 GPUs
-TENANTS_VENUS: Final = ScenarioFamily(
-    "tenants-venus-v0",
-    venus,
-    (
-        Parameter("jobs", 8_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
-        Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
-    ),
-)
-# 32 nodes, 256 GPUs, 4 racks; 4,000 jobs
-COHORT: Final = ScenarioFamily(
-    "cohort-256-v0",
-    cohort,
-    (
-        Parameter("jobs", 4_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
-        Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
-        Parameter("burst", 20.0, "mean number of jobs in a burst of one queue", least=1.0, most=10_000.0),
-    ),
-)

@@ -118,11 +118,7 @@ class Variation:
         return given[0] + (given[1] - given[0]) * uniforms if name in RANGES else uniforms * len(given)
 
     def narrowed(self, changes: Mapping[str, Any]) -> Self:
-        """Return a part of this distribution: fewer choices, or smaller ranges.
-
-        Parameters
-        ----------
-        changes : fields and their new values
+        """Return a part of this distribution: fewer choices, or smaller ranges; ``changes`` : field -> new value.
 
         Raises
         ------

@@ -6,8 +6,7 @@ import dataclasses
 from typing import Final
 
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-from gpusched_env.scenarios.family import Parameter, ScenarioFamily
-from gpusched_env.scenarios.problems import FAMILY_SEEDS, GENERATOR, PROBLEMS
+from gpusched_env.scenarios.problems import FAMILY_SEEDS, GENERATOR
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.variation import Variation
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -35,19 +34,3 @@ def varying() -> Scenario:
 def family(problem: int | None) -> Scenario:
     """Build the varying scenario, or the scenario of one of its problems."""
     return varying() if problem is None else varying().problem(problem)
-
-
-VARYING: Final = ScenarioFamily(
-    "family-v1",
-    family,
-    (
-        Parameter(
-            "problem",
-            None,
-            "a seed: the problem of this seed alone; without it, each seed is another problem",
-            least=0,
-            most=PROBLEMS - 1,
-            whole=True,
-        ),
-    ),
-)

@@ -72,7 +72,7 @@ class CompiledScheduler(Scheduler):
         following = bound(self.policy_kernel(), simulation.arrays, choice, own)
         made["first"], made["at"] = driver.BEGINS, 0
         vain = 0
-        while vain <= events.IDLE_LIMIT or vain <= driver.most_in_vain(simulation.arrays):
+        while vain <= events.IDLE_LIMIT + len(simulation.instance.workload):
             kind = following()
             made["first"] = driver.GOES_ON
             if kind == driver.NOTHING:

@@ -16,11 +16,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, Any, Final, cast
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 WIDTH_OF_A_PIPE: Final = 200  # [characters] wide enough that no cell is truncated
 INTERRUPTED: Final = 128 + 2  # exit status that shells report for a process that SIGINT ended
@@ -57,8 +57,6 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
     stream : None = the current standard output
     width : width of tables if the stream is not a terminal [characters]; None = WIDTH_OF_A_PIPE
     """
-    from rich.console import Console
-
     target = stream or sys.stdout
     out = Console(file=target, highlight=False)
     if out.is_terminal:
@@ -68,9 +66,7 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
 
 def plain_table(*headings: str, texts: int = 1) -> Table:
     """Return a table without a frame: ``texts`` columns of names, never truncated, then columns of numbers."""
-    from rich.table import Table
-
-    table = Table(*headings, show_edge=False, pad_edge=False)
+    table = Table(*headings, show_edge=False, pad_edge=False, caption_justify="left")
     for column in table.columns[:texts]:
         column.overflow = "fold"
     for column in table.columns[texts:]:
@@ -93,8 +89,6 @@ def show(
     rows : what ``--json`` prints; None = the cells of the table, by heading
     out : None = the standard output
     """
-    from rich.text import Text
-
     if _collected is not None:
         notes = [str(text) for text in (table.caption, note) if text]
         title = (title or str(table.title or "")).strip()
@@ -135,7 +129,6 @@ def _value(text: str) -> str | int | float | None:
 
 def _cells(table: Table) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries by heading."""
-    from rich.text import Text
 
     def plain(cell: Any) -> str:
         return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusched_env.core import handle
+from gpusched_env.support.plugins import load_plugins
+
 if TYPE_CHECKING:
     from gpusched_env.evaluation.progress import ProgressBar
 
@@ -52,7 +55,6 @@ class Teller:
 
 
 def _how_often() -> str:
-    from gpusched_env.core import handle
 
     if handle.cache_folder() is None:
         return "in every process, because the cache folder is not writable; set NUMBA_CACHE_DIR to another folder"
@@ -74,9 +76,6 @@ def _modules(packages: Iterable[str]) -> list[str]:
 
 def _kernels(modules: Iterable[str]) -> dict[str, Any]:
     """Import ``modules`` and the users' plug-ins; return all kernels, keyed by their names in machine code."""
-    from gpusched_env.core import handle
-    from gpusched_env.support.plugins import load_plugins
-
     load_plugins()
     for name in modules:
         import_module(name)

@@ -13,16 +13,15 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.processes import in_processes
 from gpusched_env.event_log import EventLog
-from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
+from gpusched_env.metrics import Interval, bootstrap_ratio, held_gpus, job_times
 from gpusched_env.portable import arrays
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.model import WAIT, Problem, Twin, partitions_of
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.scoring import size_names
+from gpusched_env.twin.scoring import groups_of, size_names
 
 CURRENT: Final = "current"  # name of the twin's own policy
 TODAY: Final = "today"  # name of the setting without changes
@@ -203,7 +202,8 @@ def play_policy(setting: Setting, policy: str) -> Outcome:
         held += arrays.total(times["gpu_seconds"])
         useful += arrays.total(times["service_gpu_s"])
         preemptions += int(times["preemptions"].sum())
-        busy_gpu_s += _held_between(problem.instance, log, first_s, last_s)
+        held_gpu_s = held_gpus(problem.instance, log)
+        busy_gpu_s += float(held_gpu_s.integral(last_s) - held_gpu_s.integral(first_s))
     capacity = setting.twin.gpus * (last_s - first_s)
     return Outcome(
         setting.name, policy, wait_s, jct_s, held / 3600, useful / 3600, capacity / 3600,
@@ -219,32 +219,7 @@ def play_pools(setting: Setting, policy: str) -> list[tuple[Problem, EventLog]]:
     ]
 
 
-def _held_between(instance: Instance, log: EventLog, first_s: float, last_s: float) -> float:
-    """Return the GPU time held between two times [GPU s]."""
-    from gpusched_env.metrics import held_gpus
-
-    held = held_gpus(instance, log)
-    return float(held.integral(last_s) - held.integral(first_s))
-
-
-class Groups(NamedTuple):
-    """Jobs by partition and size."""
-
-    names: list[tuple[str, str]]
-    members: list[np.ndarray]  # bool [J] each
-
-
-def groups_of(setting: Setting) -> Groups:
-    """Return the groups that have jobs, by partition, then by size."""
+def groups_of_setting(setting: Setting) -> list[tuple[str, str, np.ndarray]]:
+    """List partition, size and members, bool [J], of the groups that have jobs."""
     per_node = max(group.gpus for pool in setting.twin.pools for group in pool.groups)
-    partition = partitions_of(setting.workload)
-    size = size_names(setting.workload.jobs["gpus"], per_node)
-    order = sorted(set(size.tolist()), key=lambda name: int(name.rstrip("+").split("-")[0]))
-    names, members = [], []
-    for own in np.unique(partition).tolist():
-        for length in order:
-            both = (partition == own) & (size == length)
-            if both.any():
-                names.append((own, length))
-                members.append(both)
-    return Groups(names, members)
+    return list(groups_of(partitions_of(setting.workload), size_names(setting.workload.jobs["gpus"], per_node)))

@@ -21,8 +21,7 @@ from gpusched_env.twin.fitting import BETTER, DAY_S
 from gpusched_env.twin.model import Twin
 from gpusched_env.twin.policies import parameters_of, with_parameters
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.scoring import off
+from gpusched_env.twin.scoring import off, replayed_starts
 
 MINUTE_S: Final = 60.0
 FLAGS: Final = {"bf_one_resv_per_job", "preempt_youngest_first"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -158,8 +158,3 @@ def known_policy(slurm: SlurmCluster) -> Policy:
     own = {name: told.pop(name) for name in ("backfill", "bf_interval_s", "bf_window_s")}
     kept = {name: told[name] for name in KEPT if KEYS[name].name in slurm.scheduling.parameters}
     return Policy(aging=aging, preempt="tier" if tiers else "off", kept=kept, **own)
-
-
-def weights_told(slurm: SlurmCluster) -> Mapping[str, float]:
-    """Return the weights that slurm.conf names; empty if it names none."""
-    return slurm.scheduling.weights

@@ -14,7 +14,7 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.accounting import ORIGIN, Accounts, export_run
 from gpusched_env.portable import draws
-from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
@@ -53,7 +53,7 @@ def example_twin(policy: str = POLICY) -> Twin:
     return Twin(
         "slurm:sacct.txt",
         policy,
-        (Pool("gpu", _groups(CLUSTER), ("gpu",)),),
+        (Pool("gpu", Cluster.parse(CLUSTER).groups, ("gpu",)),),
         Tenants(tree=grown_tree(_leaves(), set())),
         ("account", "user"),
         dict(QOS_CLASSES),
@@ -123,12 +123,6 @@ def busy_moment_s(accounts: Accounts) -> float:
     arrived = np.searchsorted(np.sort(accounts.arrival_s), hours, side="right")
     started = np.searchsorted(np.sort(accounts.start_s), hours, side="right")
     return float(hours[int(np.argmax(arrived - started))])
-
-
-def _groups(text: str) -> tuple[NodeGroup, ...]:
-    from gpusched_env.problem.cluster import Cluster
-
-    return Cluster.parse(text).groups
 
 
 def _leaves() -> list[str]:

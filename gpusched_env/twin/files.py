@@ -11,17 +11,7 @@ from gpusched_env.errors import ScenarioError
 
 
 def read_json(path: str | Path, what: str, remedy: str, parse_constant: Callable[[str], Any] | None = None) -> Any:
-    """Return the content of a JSON file.
-
-    Parameters
-    ----------
-    what, remedy : the file that is expected, and where to get one, for the error
-    parse_constant : as in ``json.loads``
-
-    Raises
-    ------
-    ScenarioError : a file that cannot be read, or that is no JSON
-    """
+    """Return the content of a JSON file; else raise a ScenarioError that names what is expected, and a remedy."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=parse_constant)
     except (OSError, ValueError, RecursionError) as error:

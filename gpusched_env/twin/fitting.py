@@ -13,7 +13,6 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.qos import QOS, Qos
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import Workload
-from gpusched_env.twin.associations import with_room
 from gpusched_env.twin.inferred_priorities import (
     Aging,
     Features,
@@ -26,11 +25,10 @@ from gpusched_env.twin.inferred_priorities import (
 )
 from gpusched_env.twin.model import PARTITION, Pool, Twin, grown_tree, leaf_names, partitions_of
 from gpusched_env.twin.policies import with_parameters
-from gpusched_env.twin.qualities import qos_for
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders, time_above
-from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.scoring import closeness, score_replay
+from gpusched_env.twin.sacctmgr import qos_for, with_room
+from gpusched_env.twin.scoring import closeness, replayed_starts, score_replay
 
 DAY_S: Final = 86_400.0
 POINTS: Final = 10_000.0  # largest weight

@@ -20,13 +20,12 @@ from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
 from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
-from gpusched_env.twin.correlation import alike, batches
-from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
-from gpusched_env.twin.model import PARTITION, WAIT
+from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
+from gpusched_env.twin.model import PARTITION, WAIT, Problem
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.settings import Playable, Setting
+from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.usage import by_shares, past_usage
 
@@ -177,7 +176,7 @@ class _Source:
         return found
 
 
-def _refuse_unplaced(source: _Source, problems: Sequence[Playable]) -> None:
+def _refuse_unplaced(source: _Source, problems: Sequence[Problem]) -> None:
     """Refuse running jobs that no pool holds; without them, their GPUs would count as free."""
     placed = {int(row) for problem in problems for row in problem.rows if row < source.running}
     for row, job in enumerate(source.snapshot.running):
@@ -242,7 +241,7 @@ class _Past:
         return bool(self._shares)
 
     @cached_property
-    def _pools(self) -> dict[str, Playable]:
+    def _pools(self) -> dict[str, Problem]:
         """The ended jobs of each pool."""
         ended = self._source.history.workload
         unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
@@ -252,7 +251,7 @@ class _Past:
     def _leaf(self, account: str, user: str) -> list[str]:
         return [{"account": account, "user": user}.get(column, "") for column in self._setting.tenant_columns]
 
-    def of(self, rules: Slurm, problem: Playable, running: list[int]) -> PastUsage:
+    def of(self, rules: Slurm, problem: Problem, running: list[int]) -> PastUsage:
         """Return the usage in a pool, in which these jobs of the snapshot run."""
         source, history = self._source, self._source.history
         now_s = source.now_s
@@ -275,7 +274,7 @@ class _Past:
 class _Group:
     """The futures of one pool that share their arrivals: one state at the present, which is copied for each future."""
 
-    def __init__(self, source: _Source, problem: Playable, past: _Past) -> None:
+    def __init__(self, source: _Source, problem: Problem, past: _Past) -> None:
         self.source, self.problem = source, problem
         self.spec = with_cycles(problem.spec, source.options.cycle_s)
         instance = problem.instance

@@ -22,7 +22,7 @@ from gpusched_env.traces.kubernetes.pods import ENDED, GROUP, POD, Pod, pod_grou
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.fields import Place
-from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, refuse_later, skipped_notes
+from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 
 UNDATED: Final = "the file tells no time: it is taken as the last change in it; --at says when it was written"
 GPULESS: Final = "jobs without GPUs, or whose GPUs the file does not tell, are left out"
@@ -71,20 +71,14 @@ class _Present:
         """Return the snapshot."""
         undated = math.isnan(time_s)
         time_s = self.last_s if undated else time_s
-        jobs: list[PresentJob] = []
-        for place, job in self.jobs:
-            with skippable:
-                refuse_later(place, job, time_s)
-                jobs.append(job)
+        jobs = dated(self.jobs, time_s)
         notes = [f"{count:,} {note}" for note, count in self.notes.items() if count] + skipped_notes()
         notes += [UNDATED] if undated else []
         if not jobs and not self.held:
             said = "".join(f"\n  {note}" for note in notes)
             raise TraceError(f"{self.path}: no job runs or waits.{said}\nCheck that this is the right file")
-        running, queued = (tuple(job for job in jobs if job.waits is waits) for waits in (False, True))
-        names = in_natural_order(node for job in running for node in job.nodes)
         try:
-            return Snapshot(time_s, running, queued, tuple(self.held), tuple(names), tuple(notes))
+            return snapshot_of_jobs(time_s, jobs, self.held, notes)
         except GpuschedError as error:
             raise TraceError(f"{self.path}: {error}") from error
 

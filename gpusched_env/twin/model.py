@@ -20,9 +20,11 @@ from gpusched_env.problem.partitions import Partition, Partitions, Reservation, 
 from gpusched_env.problem.qos import QOS
 from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.problem.workload import TENANT, Profiles, Workload
+from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
-from gpusched_env.twin.qualities import qos_for
+from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.sacctmgr import qos_for
 
 VERSION: Final = 1  # of the file
 PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
@@ -235,9 +237,7 @@ class Twin:
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
         sets = Partitions(pool.sets, pool.reservations) if divided else None
         instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen), partitions=sets)
-        order = np.argsort(chosen.jobs["id"], kind="stable")
-        back = order[np.searchsorted(chosen.jobs["id"][order], instance.workload.jobs["id"])]
-        return Problem(pool, instance, rows[back], self._spec(told[PRIORITY]))
+        return Problem.of(pool, instance, chosen, rows, self._spec(told[PRIORITY]))
 
     def without_outages(self) -> Twin:
         """Return the twin with all nodes in use at all times, for another time than that of its log."""
@@ -282,8 +282,6 @@ class Twin:
 
     def _spec(self, classes: np.ndarray) -> str:
         """Return the policy for jobs of these classes: the scheduler divides classes by the largest of its jobs."""
-        from gpusched_env.twin.policies import with_parameters
-
         if not self.class_most or not self.scheduler.startswith("slurm"):
             return self.scheduler
         return with_parameters(self.scheduler, qos_times=float(classes.max(initial=0.0)) / self.class_most)
@@ -309,7 +307,14 @@ class Problem(NamedTuple):
     pool: Pool
     instance: Instance
     rows: np.ndarray  # int64, row of each job of the instance in the workload that the twin was asked about
-    spec: str  # the twin's policy for these jobs
+    spec: str  # the policy for these jobs
+
+    @classmethod
+    def of(cls, pool: Pool, instance: Instance, jobs: Workload, rows: np.ndarray, spec: str) -> Problem:
+        """Return the problem of ``jobs``, which are these ``rows`` of the workload; the instance sorts them."""
+        order = np.argsort(jobs.jobs["id"], kind="stable")
+        back = order[np.searchsorted(jobs.jobs["id"][order], instance.workload.jobs["id"])]
+        return cls(pool, instance, rows[back], spec)
 
     @property
     def name(self) -> str:
@@ -368,16 +373,12 @@ def read_twin(path: str | Path) -> Twin:
     ------
     ScenarioError : a file that cannot be read, or a field that is missing, unknown or wrong
     """
-    from gpusched_env.scenarios.convert import build
-
     data = read_json(path, "twin", "write one with gpusched twin fit")
     if isinstance(data, dict) and isinstance(score := data.get("score"), dict):
         groups = score.get("groups")
         rows = [_with_nan(row) for row in groups] if isinstance(groups, list) else groups
         data["score"] = _with_nan(score) | {"groups": rows}
-    twin = build(Twin, data, str(path))
-    assert isinstance(twin, Twin)
-    return twin
+    return build(Twin, data, str(path))
 
 
 def write_twin(twin: Twin, path: str | Path) -> None:

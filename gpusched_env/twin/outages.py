@@ -15,7 +15,7 @@ from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.slurm_files.description import DOWN, DRAINED, MAINTENANCE, SlurmNode
 from gpusched_env.twin.model import Pool
-from gpusched_env.twin.tables import table_rows
+from gpusched_env.twin.sacctmgr import table_rows
 
 COMMAND: Final = "sacctmgr --parsable2 list event format=NodeName,TimeStart,TimeEnd,State start=DATE"
 CLOSED: Final = (DOWN, DRAINED, MAINTENANCE)
@@ -86,9 +86,9 @@ def _merged(outages: Sequence[Outage], node: str, origin_s: float, last_s: float
     return spans
 
 
-def closed_gpus(pool: Pool) -> tuple[np.ndarray, np.ndarray]:
-    """Return times [s], and the changes of the number of GPUs that are out of use then; float64 each, in any order."""
+def closed_gpus(pool: Pool) -> tuple[list[float], list[float]]:
+    """Return times [s], and the changes of the number of GPUs that are out of use then, in any order."""
     cluster = pool.cluster
     gpus = [float(cluster.nodes["gpus"][nodes_of(one, cluster)].sum()) for one in pool.reservations]
     times = [one.start_s for one in pool.reservations] + [one.end_s for one in pool.reservations]
-    return np.array(times, float), np.array(gpus + [-value for value in gpus], float)
+    return times, gpus + [-value for value in gpus]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,18 +39,10 @@ class Recorded(NamedTuple):
         start_s = jobs["arrival_s"] + wait_s
         return cls(jobs["arrival_s"], start_s, start_s + jobs["duration_s"], jobs["gpus"].astype(np.int64))
 
-    def held(self) -> StepFunction:
-        """Return the number of GPUs that jobs held over time [GPU]; jobs that end at a time hold nothing then."""
-        return self.held_with(np.empty(0), np.empty(0))
+    def held(self, times_s: Sequence[float] = (), changes: Sequence[float] = ()) -> StepFunction:
+        """Return the number of GPUs that jobs held over time [GPU]; jobs that end at a time hold nothing then.
 
-    def held_with(self, times_s: np.ndarray, changes: np.ndarray) -> StepFunction:
-        """Return the number of GPUs that jobs held, plus one that changes by so much at these times [s]."""
-        return steps(
-            np.concatenate([self.start_s, self.end_s, times_s]), np.concatenate([self.gpus, -self.gpus, changes])
-        )
-
-
-def steps(times_s: np.ndarray, changes: np.ndarray) -> StepFunction:
-    """Return the sum over time of changes at these times, in any order."""
-    times, at = np.unique(times_s, return_inverse=True)
-    return StepFunction(times, np.cumsum(np.bincount(at, changes, minlength=len(times))))
+        ``times_s``, ``changes`` : of a number of GPUs that is added.
+        """
+        times = np.concatenate([self.start_s, self.end_s, times_s])
+        return StepFunction.of_changes(times, np.concatenate([self.gpus, -self.gpus, changes]))

@@ -11,7 +11,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
 from gpusched_env.twin.outages import closed_gpus
-from gpusched_env.twin.recorded import Recorded, steps
+from gpusched_env.twin.recorded import Recorded
 
 HOUR_S: Final = 3600.0
 LONG_S: Final = 600.0  # shorter waits are those of the scheduler's own cycles
@@ -36,7 +36,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             continue
         gpus = pool.cluster.gpus
         own = Recorded(*(column[rows] for column in recorded))
-        held, used = own.held(), own.held_with(*closed_gpus(pool))
+        held, used = own.held(), own.held(*closed_gpus(pool))
         room = pool.room_of(partitions_of(workload)[rows])
         fitted[rows] = _fitted_throughout(own, used, room)
         over_s += time_above(held, gpus)
@@ -132,7 +132,7 @@ def _idle_below(own: Recorded, held: StepFunction, gpus: int, fitted: np.ndarray
     """Return the idle GPU time while jobs waited although they fitted [GPU s], at most what these jobs asked for."""
     if not fitted.any():
         return 0.0
-    asked = steps(
+    asked = StepFunction.of_changes(
         np.concatenate([own.arrival_s[fitted], own.start_s[fitted]]),
         np.concatenate([own.gpus[fitted], -own.gpus[fitted]]),
     )

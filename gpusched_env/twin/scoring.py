@@ -1,4 +1,4 @@
-"""How well the waits of a replay agree with the recorded ones."""
+"""Replays of a log by a twin, and how well their waits agree with the recorded ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.metrics import StepFunction
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.metrics import StepFunction, job_times
 from gpusched_env.portable import arrays
 from gpusched_env.problem.workload import Workload
+from gpusched_env.simulator import simulate
 from gpusched_env.twin.model import ALL, GroupScore, Score, Twin, partitions_of
-from gpusched_env.twin.recorded import Recorded, steps
+from gpusched_env.twin.recorded import Recorded
 
 HOUR_S: Final = 3600.0
 SMALL_S: Final = 60.0  # waits well below this differ little in :func:`closeness`
@@ -38,6 +40,15 @@ def off(recorded_s: np.ndarray, predicted_s: np.ndarray) -> np.ndarray:
     return distance
 
 
+def replayed_starts(twin: Twin, workload: Workload) -> np.ndarray:
+    """float64 [J] [s]: first start of each job of a log under the twin's policy; NaN = no pool can run the job."""
+    start_s = np.full(len(workload), np.nan)
+    for problem in twin.problems(workload):
+        log = simulate(problem.instance, make_scheduler(problem.spec))
+        start_s[problem.rows] = job_times(problem.instance, log)["first_start_s"]
+    return start_s
+
+
 def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: float) -> Score:
     """Compare a replay (starts [s], NaN: no pool can run it) with the log, for jobs that arrive from ``from_s`` on."""
     recorded = Recorded.of(workload)
@@ -46,7 +57,7 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
     per_node = max(group.gpus for pool in twin.pools for group in pool.groups)
     partition, size = partitions_of(workload)[scored], size_names(recorded.gpus[scored], per_node)
     rows = tuple(
-        _group(name, length, waits[0][chosen], waits[1][chosen]) for name, length, chosen in _groups(partition, size)
+        _group(name, length, waits[0][chosen], waits[1][chosen]) for name, length, chosen in _rows(partition, size)
     )
     played = ~np.isnan(start_s)
     edges_s = _hours(from_s, float(recorded.end_s[played].max(initial=from_s)))
@@ -67,29 +78,31 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
     )
 
 
-def _groups(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
+def groups_of(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield partition, size and members, bool [J], of the groups that have jobs, by partition, then by size."""
+    sizes = sorted(set(size.tolist()), key=lambda name: int(name.rstrip("+").split("-")[0]))
+    for own in np.unique(partition).tolist():
+        for length in sizes:
+            both = (partition == own) & (size == length)
+            if both.any():
+                yield own, length, both
+
+
+def _rows(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yield names and members: all jobs, each partition, each size, each pair; partitions only if there are several.
 
     A partition that is named ALL is told apart from the rows of all jobs.
     """
-    everyone = np.ones(len(size), bool)
-    yield ALL, ALL, everyone
-    partitions, sizes = np.unique(partition).tolist(), sorted(set(size.tolist()), key=_first_gpus)
-    several = partitions if len(partitions) > 1 else []
+    everyone = np.full(len(size), ALL)
+    groups = list(groups_of(partition, size))
+    several = dict.fromkeys(name for name, _, _ in groups) if len({name for name, _, _ in groups}) > 1 else {}
     shown = {name: f"{ALL} (partition)" if name == ALL else name for name in several}
+    yield ALL, ALL, everyone == ALL
     for name in several:
         yield shown[name], ALL, partition == name
-    for length in sizes:
-        yield ALL, length, size == length
-    for name in several:
-        for length in sizes:
-            both = (partition == name) & (size == length)
-            if both.any():
-                yield shown[name], length, both
-
-
-def _first_gpus(size: str) -> int:
-    return int(size.rstrip("+").split("-")[0])
+    yield from groups_of(everyone, size)
+    for name, length, members in groups if several else ():
+        yield shown[name], length, members
 
 
 def _group(partition: str, size: str, recorded: np.ndarray, predicted: np.ndarray) -> GroupScore:
@@ -126,9 +139,8 @@ def distribution_distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _held(start_s: np.ndarray, recorded: Recorded, rows: np.ndarray) -> StepFunction:
-    gpus = recorded.gpus[rows]
     end_s = start_s + (recorded.end_s - recorded.start_s)[rows]
-    return steps(np.concatenate([start_s, end_s]), np.concatenate([gpus, -gpus]))
+    return Recorded(start_s, start_s, end_s, recorded.gpus[rows]).held()
 
 
 def _hours(from_s: float, to_s: float) -> np.ndarray:

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.problem.dependencies import KINDS
+from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
-from gpusched_env.traces.parsing.bad_rows import skipped_rows
+from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.dependencies import well_formed
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT, Place
@@ -209,6 +210,23 @@ def refuse_later(place: Place, job: PresentJob, time_s: float) -> None:
             place.refuse(what, iso(value), remedy, f"{name.removesuffix('_s')} after the snapshot")
 
 
+def dated(jobs: Iterable[tuple[Place, PresentJob]], time_s: float) -> list[PresentJob]:
+    """Return the jobs without malformed ones, those that arrive or start after the snapshot."""
+    found = []
+    for place, job in jobs:
+        with skippable:
+            refuse_later(place, job, time_s)
+            found.append(job)
+    return found
+
+
+def snapshot_of_jobs(time_s: float, jobs: Sequence[PresentJob], held: Iterable[str], notes: Iterable[str]) -> Snapshot:
+    """Return the snapshot of running and queued jobs, with the names of the nodes that they tell."""
+    running, queued = (tuple(job for job in jobs if job.waits is waits) for waits in (False, True))
+    names = in_natural_order(node for job in running for node in job.nodes)
+    return Snapshot(time_s, running, queued, tuple(held), tuple(names), tuple(notes))
+
+
 def skipped_notes() -> list[str]:
     """Return notes on the malformed rows that were skipped, and forget them."""
     skipped = skipped_rows()
@@ -229,8 +247,6 @@ def read_snapshot(path: str | Path) -> Snapshot:
     instead of ``time_s``, ``arrival_s`` and ``start_s``. Each of these is a text ``YYYY-MM-DDTHH:MM:SS`` or a number of
     seconds. Fields that are missing or null are unknown.
     """
-    from gpusched_env.scenarios.convert import build
-
     data = read_json(path, "snapshot", "docs/operators.md shows its layout", _refuse)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: not a snapshot: expected a table with time, running and queued")
@@ -241,9 +257,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
             data[name] = [
                 _timed(PresentJob, row, f"{path}.{name}[{i}]") if isinstance(row, dict) else row for i, row in rows
             ]
-    found = build(Snapshot, data, str(path))
-    assert isinstance(found, Snapshot)
-    return found
+    return build(Snapshot, data, str(path))
 
 
 def write_snapshot(snapshot: Snapshot, path: str | Path) -> None:

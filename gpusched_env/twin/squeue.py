@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, refuse_later, skipped_notes
+from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
 from gpusched_env.twin.waiting_reasons import kind_of
 
@@ -239,13 +240,9 @@ class _Table:
 
     def snapshot(self, time_s: float) -> Snapshot:
         """Return the snapshot of the rows."""
-        jobs = []
-        for job in self.jobs:
-            if job.id in self.elapsed:
-                job = dataclasses.replace(job, start_s=max(time_s - self.elapsed[job.id], 0.0))  # noqa: PLW2901
-            with skippable:
-                refuse_later(self.places[job.id], job, time_s)
-                jobs.append(job)
+        since = {name: max(time_s - elapsed, 0.0) for name, elapsed in self.elapsed.items()}
+        started = (replace(job, start_s=since[job.id]) if job.id in since else job for job in self.jobs)
+        jobs = dated(((self.places[job.id], job) for job in started), time_s)
         notes = [
             f"{count:,} {what}"
             for count, what in (
@@ -258,16 +255,12 @@ class _Table:
         notes += skipped_notes()
         jobs = self._joined(jobs)
         jobs, lost = _with_known(jobs)
-        running = tuple(job for job in jobs if not job.waits)
-        names = in_natural_order(node for job in running for node in job.nodes)
-        for name in (name for name in names if name in self.untold):
+        found = snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
+        for name in (name for name in found.node_names if name in self.untold):
             place, job_id = self.untold[name]
             remedy = f"it runs on {name}, which has GPUs, and its own are not told; export with the column tres-alloc"
             place.refuse("TRES_PER_NODE", f"job {job_id}", remedy)
-        return Snapshot(
-            time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes),
-            self.reasons,
-        )  # fmt: skip
+        return dataclasses.replace(found, reasons=self.reasons)
 
     def _joined(self, jobs: list[PresentJob]) -> list[PresentJob]:
         """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job; if a part is held, all are."""

@@ -14,7 +14,7 @@ from gpusched_env.metrics import Interval
 from gpusched_env.portable import arrays
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable
-from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of
+from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of_setting
 from gpusched_env.twin.grading import grade_of
 
 HEADINGS: Final = (
@@ -165,9 +165,9 @@ def _sentence(found: Comparison, outcome: Outcome) -> str:
 
 def _worst(found: Comparison, outcome: Outcome) -> str:
     """Tell which partition and size waits longer by the most, in parts of its wait today; "" = none does notably."""
-    groups = groups_of(found.settings[0])
+    groups = groups_of_setting(found.settings[0])
     losers = []
-    for (partition, size), rows in zip(groups.names, groups.members, strict=True):
+    for partition, size, rows in groups:
         before, after = (arrays.mean(one.wait_s[rows]) for one in (found.reference, outcome))
         if after - before >= max(NOTABLE * before, LEAST_S):
             losers.append((after / before if before > 0 else math.inf, partition, size, int(rows.sum()), before, after))
@@ -177,7 +177,7 @@ def _worst(found: Comparison, outcome: Outcome) -> str:
     where = f"partition {visible(partition)}, {size} GPUs" if partition else f"{size} GPUs"
     change = f"{ratio - 1:+,.0%}" if math.isfinite(ratio) else "they did not wait"
     return (
-        f" {len(losers)} of {len(groups.names)} groups by partition and size wait longer, most of all {where} "
+        f" {len(losers)} of {len(groups)} groups by partition and size wait longer, most of all {where} "
         f"({jobs:,} jobs): {readable(after)} instead of {readable(before)} ({change})."
     )
 
@@ -201,13 +201,13 @@ def comparison_csv(found: Comparison) -> str:
     everyone = np.ones(len(found.reference.wait_s), bool)
     leaves = found.tenants()
     today = found.settings[0]
-    groups = groups_of(today)
+    groups = groups_of_setting(today)
     writer.writerow(["", grade_of(today.twin.score).word, "twin", *[""] * 16])
     writer.writerow(["", "", "left_out", "", "", "", today.left_out, *[""] * 12])
     for outcome in found.rows:
         totals = (outcome.gpu_hours, outcome.useful_gpu_hours, outcome.busy, outcome.preemptions)
         writer.writerow(_line(found, outcome, ("all", "", "", ""), everyone) + [_number(value) for value in totals])
-        for (partition, size), rows in zip(groups.names, groups.members, strict=True):
+        for partition, size, rows in groups:
             writer.writerow([*_line(found, outcome, ("group", partition, size, ""), rows), "", "", "", ""])
         for name in np.unique(leaves).tolist():
             writer.writerow([*_line(found, outcome, ("tenant", "", "", name), leaves == name), "", "", "", ""])

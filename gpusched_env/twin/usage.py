@@ -17,7 +17,7 @@ from gpusched_env.errors import TraceError
 from gpusched_env.metrics import StepFunction
 from gpusched_env.portable import arrays
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.tables import table_rows
+from gpusched_env.twin.sacctmgr import table_rows
 
 COMMAND: Final = "sshare --all --long --parsable2"
 COLUMNS: Final = ("account", "user", "rawusage")

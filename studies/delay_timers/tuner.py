@@ -31,14 +31,16 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
-from gpusched_env.reproduce.dally_cells.cells import (
+from gpusched_env.reproduce.dally_cells import (
     TRAINING_CELLS,
     TRAINING_SEEDS,
     VALIDATION_CELLS,
     VALIDATION_SEEDS,
     TimerCell,
+    pair_action,
+    pairs,
+    static_waits,
 )
-from gpusched_env.reproduce.dally_cells.grid import pair_action, pairs, static_waits
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole, write_whole

@@ -26,7 +26,7 @@ from gpusched_env.support.files import write_whole
 from studies.index_search.index_policy import rule_of, start_vector
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score
-from studies.unseen_logs.windows import TEST, UNCHANGED, Change, Window, list_windows
+from studies.unseen_logs.windows import UNCHANGED, Change, Window, list_windows
 
 INITIAL: Final = "initial"
 KNOWING: Final = (
@@ -180,7 +180,7 @@ class Settings:
     """Files of linear rules (search --hidden 0)."""
     rivals: Sequence[str] = ()
     """Tuned rivals; by default all."""
-    use: Literal["test", "training"] = TEST
+    use: Literal["test", "training"] = "test"
     """Windows to play."""
     results: Path | None = None
     """File that keeps the scores; by default unseen_logs....json."""

@@ -27,7 +27,7 @@ from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console
 from studies.unseen_logs.scores import Score, by_log, ratio, score
-from studies.unseen_logs.windows import FREE, TEST, Window, list_windows
+from studies.unseen_logs.windows import FREE, Window, list_windows
 
 AGENT: Final = "learned"
 # [s] Ends of the levels of elapsed times: four levels for each doubling, from 16 s to about a year.
@@ -101,7 +101,7 @@ class Settings:
 
     logs: Annotated[Path, typer.Argument()]
     """Folder of the logs."""
-    use: Literal["test", "training"] = TEST
+    use: Literal["test", "training"] = "test"
     """Windows to play."""
     largest: int = 256
     """Nodes of the largest cluster."""

@@ -19,8 +19,15 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TEST_SEEDS, TRAINING_CELLS, VALIDATION_CELLS
-from gpusched_env.reproduce.dally_cells.grid import pair_action, rows, static_waits
+from gpusched_env.reproduce.dally_cells import (
+    TEST_CELLS,
+    TEST_SEEDS,
+    TRAINING_CELLS,
+    VALIDATION_CELLS,
+    pair_action,
+    rows,
+    static_waits,
+)
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from studies.delay_timers.tuner import play

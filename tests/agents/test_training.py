@@ -30,9 +30,9 @@ from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import COMPLETE, RESIZE
-from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import About, Player
 from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+from gpusched_env.leaderboard.verifying import check_player
 from gpusched_env.metrics import paired_ratio, tenant_summary, validate
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario, save_scenario

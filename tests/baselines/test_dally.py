@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import asked, check_counts, linked_scenario, random_instance, simulate
+from helpers import asked, check_counts, linked_scenario, play, random_instance, simulate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -56,8 +56,7 @@ def problem(
 
 def times(instance: Instance, scheduler: Scheduler) -> dict[int, tuple[float, float]]:
     """Start and end of each job [s], by id."""
-    log = simulate(instance, scheduler)
-    validate(instance, log)
+    log = play(instance, scheduler)
     found = job_times(instance, log)
     ids = instance.workload.jobs["id"].tolist()
     return {i: (float(row["first_start_s"]), float(row["finish_s"])) for i, row in zip(ids, found, strict=True)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import simulate
+from helpers import play, simulate
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +15,6 @@ from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
-from gpusched_env.metrics import validate
 from gpusched_env.problem.cluster import NETWORK, RACK
 from tests.baselines.test_dally import Row, problem, times
 
@@ -167,8 +166,7 @@ def test_victims_have_held_their_gpus_long_enough_and_are_chosen_within_the_limi
     jobs = [(k, float(arrival[k]), int(gangs[k]), float(ideal[k])) for k in range(40)]
     instance = problem(3, 2, jobs, step=0, cost_s=cost_s)
     rules = dict(victim_held_s=held_s, victim_limit=limit, lease_s=600.0, rack_wait=rack_wait, nw_wait=1.0)
-    log = simulate(instance, victim(**rules))
-    validate(instance, log)
+    log = play(instance, victim(**rules))
     started: dict[int, float] = {}
     ended: dict[int, float] = {}
     times_asked = np.zeros(len(instance.workload), int)

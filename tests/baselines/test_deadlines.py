@@ -7,17 +7,18 @@ import math
 
 import numpy as np
 import pytest
+from helpers import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env import Cluster, Instance, Network, Semantics, Workload, make_scheduler, simulate
+from gpusched_env import Cluster, Instance, Network, Semantics, Workload
 from gpusched_env.baselines.deadlines.chronus import Need, admitted, earliest, needed_now
 from gpusched_env.baselines.deadlines.edf import missed
 from gpusched_env.baselines.deadlines.elasticflow import plan_all
 from gpusched_env.baselines.deadlines.plans import Clock, Free, minimum_share
 from gpusched_env.baselines.deadlines.slots import Ask
 from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
-from gpusched_env.metrics import job_times, summarise, validate
+from gpusched_env.metrics import job_times, summarise
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.traces.elastic import make_elastic
 
@@ -89,8 +90,7 @@ def problem(
 
 def played(instance: Instance, name: str, **parameters: object) -> tuple[EventLog, np.ndarray]:
     """Play a valid run; return its log and the completion times of the jobs [s], NaN = refused."""
-    log = simulate(instance, make_scheduler(name, **parameters))
-    validate(instance, log)
+    log = play(instance, name, **parameters)
     return log, job_times(instance, log)["finish_s"]
 
 
@@ -225,7 +225,6 @@ def test_runs_end_if_checkpoints_cost_time(name: str, slot: int) -> None:
     jobs = Workload.from_columns([0.0, 120.0], [4, 4], [600.0, 300.0], attributes=attributes)
     instance = Instance(Cluster.parse("1x4"), jobs, semantics=Semantics(checkpoint_s=30.0))
     spec = name if name == "chronus" else f"{name}:slot_s={slot}"
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     assert (log.events["kind"] == COMPLETE).sum() == 2
     assert log.events["time_s"][-1] < 1_600.0

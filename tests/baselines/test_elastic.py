@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from helpers import random_workload, two_types
+from helpers import play, random_workload, two_types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,8 +52,7 @@ def with_rates(
 
 def first_sizes(instance: Instance, scheduler: str) -> dict[int, int]:
     """GPUs of each job after the decisions at time 0."""
-    log = simulate(instance, make_scheduler(scheduler))
-    validate(instance, log)
+    log = play(instance, scheduler)
     starts = log.events[(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
     return dict(zip(starts["job"].tolist(), starts["gpu_count"].tolist(), strict=True))
 
@@ -153,8 +152,7 @@ def test_one_elastic_job_with_linear_speed_gets_the_whole_cluster(name: str) -> 
 def test_jobs_shrink_for_an_arrival_and_grow_after_a_completion() -> None:
     """4 GPUs, linear. Job 0 alone to 10 s (40 done), then 2 GPUs each; job 1 ends at 20, job 0 at 20 + 40/4."""
     instance = with_rates([[1.0, 2.0, 3.0, 4.0]] * 2, [100.0, 20.0], "1x4", [0.0, 10.0])
-    log = simulate(instance, make_scheduler("max-min"))
-    validate(instance, log)
+    log = play(instance, "max-min")
     assert job_times(instance, log)["finish_s"].tolist() == [30.0, 20.0]
     assert (log.events["kind"] == RESIZE).sum() == 2
 
@@ -193,8 +191,7 @@ def test_runs_are_valid_and_reproducible(name: str, seed: int) -> None:
         restore_s=float(rng.choice([0, 30])),
     )
     instance = Instance(cluster, workload, None, rules)
-    log = simulate(instance, make_scheduler(name))
-    validate(instance, log)
+    log = play(instance, name)
     assert simulate(instance, make_scheduler(name)).digest() == log.digest()
 
 
@@ -203,6 +200,5 @@ def test_runs_are_valid_and_reproducible(name: str, seed: int) -> None:
 def test_rigid_jobs_are_never_resized(name: str) -> None:
     workload = random_workload(np.random.default_rng(1), 30, 8)
     instance = Instance(Cluster.parse("4x4/2"), workload)
-    log = simulate(instance, make_scheduler(name))
-    validate(instance, log)
+    log = play(instance, name)
     assert not (log.events["kind"] == RESIZE).any()

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import random_workload
+from helpers import play, random_workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +16,6 @@ from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, a
 from gpusched_env.core.handle import Batched
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import RESIZE, START
-from gpusched_env.metrics import validate
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.sizes import Sizes
@@ -102,8 +101,7 @@ def test_pollux_explores_where_true_speeds_stop_it() -> None:
 
 def first_sizes(spec: str, arrival: list[float], work: list[float], cluster: str) -> list[tuple[float, int, int]]:
     instance = with_rates([LINEAR] * len(work), work, cluster, arrival)
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     kept = log.events[log.events["gpu_count"] > 0]
     return list(zip(kept["time_s"].tolist(), kept["job"].tolist(), kept["gpu_count"].tolist(), strict=True))
 
@@ -151,8 +149,7 @@ def test_rigid_jobs_keep_their_size_among_elastic_ones(spec: str, seed: int) -> 
     group = np.where(rigid, -1, elastic.sizes.group).astype(np.int32)
     mixed = dataclasses.replace(elastic, sizes=Sizes(group, elastic.sizes.options))
     instance = Instance(Cluster.parse("4x4/2"), mixed, None, Semantics(0.0, 0.0, 10.0))
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     fixed = instance.workload.sizes.group == -1
     gangs = instance.workload.jobs["gpus"]
     placed = log.events[log.events["gpu_count"] > 0]

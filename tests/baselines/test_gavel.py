@@ -20,7 +20,7 @@ from gpusched_env.baselines.gavel.seats import Seats
 from gpusched_env.errors import SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import PREEMPT, START, EventLog
-from gpusched_env.metrics import job_times, tenant_times, validate
+from gpusched_env.metrics import job_times, tenant_times
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -71,10 +71,17 @@ def drawn(seed: int, jobs: int = 30, **rules: Any) -> Instance:
 # --- the mechanism
 
 
-def test_priorities_turn_shares_into_turns() -> None:
-    rounds, rows = Rounds(np.array([1]), 3, L / 2, True), np.arange(3)
-    rounds.admit(rows, np.ones((3, 1)), np.ones(3, np.int64))
+def admitted(gpus: Sequence[int], gangs: Sequence[int], rates: Any = 1.0, **rules: Any) -> tuple[Rounds, np.ndarray]:
+    """The rounds of jobs that have just been admitted, and their rows."""
+    jobs, rows = len(gangs), np.arange(len(gangs))
+    rounds = Rounds(np.array(gpus), jobs, L / 2, True, **rules)
+    rounds.admit(rows, np.broadcast_to(rates, (jobs, len(gpus))), np.array(gangs))
     rounds.begin_counting(0.0)
+    return rounds, rows
+
+
+def test_priorities_turn_shares_into_turns() -> None:
+    rounds, rows = admitted([1], [1, 1, 1])
     rounds.plan(np.array([[0.62], [0.25], [0.13]]))
     assert rounds.priorities[:, 0] == pytest.approx([1.86, 0.75, 0.39])
     turns = []
@@ -85,9 +92,7 @@ def test_priorities_turn_shares_into_turns() -> None:
 
 
 def test_deficits_break_ties_after_a_new_solution() -> None:
-    rounds, rows = Rounds(np.array([1]), 2, L / 2, True), np.arange(2)
-    rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
-    rounds.begin_counting(0.0)
+    rounds, rows = admitted([1], [1, 1])
     rounds.plan(np.full((2, 1), 0.5))
     assert rounds.choose(rows).tolist() == [0, NONE]
     rounds.book(np.array([0]), np.array([0]), np.array([L]))
@@ -97,9 +102,7 @@ def test_deficits_break_ties_after_a_new_solution() -> None:
 
 
 def test_gangs_are_chosen_if_they_fit_and_types_in_order() -> None:
-    rounds, rows = Rounds(np.array([4, 2]), 4, L / 2, True), np.arange(4)
-    rounds.admit(rows, np.array([[1.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([3, 2, 1, 2]))
-    rounds.begin_counting(0.0)
+    rounds, rows = admitted([4, 2], [3, 2, 1, 2], [[1.0, 1], [1, 1], [1, 0], [1, 1]])
     rounds.plan(np.array([[0.9, 0], [0.8, 0], [0, 0], [0, 0.5]]))
     # on V100 job 1 does not fit beside job 0; on P100 job 3 has a share
     assert rounds.choose(rows).tolist() == [0, NONE, 0, 1]
@@ -107,8 +110,7 @@ def test_gangs_are_chosen_if_they_fit_and_types_in_order() -> None:
 
 def test_shuffled_types_are_seeded() -> None:
     def types(seed: int) -> list[int]:
-        rounds, rows = Rounds(np.array([1, 1, 1]), 1, L / 2, True, seed), np.arange(1)
-        rounds.admit(rows, np.ones((1, 3)), np.ones(1, np.int64))
+        rounds, rows = admitted([1, 1, 1], [1], seed=seed)
         return [int(rounds.choose(rows)[0]) for _ in range(30)]
 
     assert types(1) == types(1) != types(2)
@@ -251,7 +253,7 @@ def test_parameters_are_checked() -> None:
         ({"tie_break": "interior", "policy": "max_min_fairness_water_filling"}, "has no tie_break=interior"),
         ({"tie_break": "interior", "policy": "allox"}, "allox has no tie_break=interior"),
         ({"round_s": 0.0}, "round_s is 0"),
-        ({"resolve_s": -1.0}, "resolve_s -1"),
+        ({"resolve_s": -1.0}, "resolve_s is -1"),
     ):
         with pytest.raises(SchedulerError, match=complaint):
             Gavel(**parameters)
@@ -411,6 +413,5 @@ def test_hierarchical_policies_divide_gpu_time_by_the_weights_of_tenants(policy:
     tree = (Tenant("a", weight=3.0), Tenant("rest", weight=2.0), Tenant("b", "rest"), Tenant("c", "rest"))
     rules = Semantics(checkpoint_s=0.0, restore_s=0.0, time_limit_s=72_000.0)
     instance = Instance(Cluster.parse("1x4"), workload, semantics=rules, tenants=Tenants(tree))
-    log = simulate(instance, make_scheduler("gavel", policy=policy))
-    validate(instance, log)
+    log = play(instance, "gavel", policy=policy)
     assert tenant_times(instance, log)["share"][0] == pytest.approx(part, abs=0.02)

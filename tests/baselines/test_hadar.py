@@ -15,7 +15,7 @@ from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
-from gpusched_env.scenarios.hadar import hadar_cluster
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import ClusterView
 
 
@@ -136,7 +136,7 @@ def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
 
 def test_utilities_pull_in_opposite_directions() -> None:
     """The default has the least makespan and the worst mean JCT; shortest remaining time first is the opposite."""
-    scenario = hadar_cluster(spread="free", restore_s=0.0)
+    scenario = FAMILIES["hadar-60gpu-v1"].plain(spread="free", restore_s=0.0)
     instance = scenario.instance(scenario.seeds.report[0])
     spans, means = [], []
     for utility in ("effective_throughput_normalised", "effective_throughput_raw", "inverse_remaining"):

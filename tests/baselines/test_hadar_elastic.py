@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import random_workload
+from helpers import play, random_workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +22,7 @@ from tests.simulator.test_elastic import draw_elastic
 def first_sizes(jobs: Workload, spec: str, cluster: str = "2x4") -> dict[int, int]:
     """GPUs of each job after the decisions at time 0."""
     instance = Instance(Cluster.parse(cluster), jobs, Network("none"), Semantics(checkpoint_s=0.0, restore_s=0.0))
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     starts = log.events[(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
     return dict(zip(starts["job"].tolist(), starts["gpu_count"].tolist(), strict=True))
 

@@ -18,7 +18,7 @@ from gpusched_env.baselines.hadar.prices import PriceRange, price_table, set_uti
 from gpusched_env.baselines.hadar.scheduler import Hadar
 from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.metrics import job_times
-from gpusched_env.scenarios.hadar import hadar_cluster
+from gpusched_env.scenarios import FAMILIES
 
 RATES = st.sampled_from([0.5, 1.0, 2.0, 3.0, 8.0])
 
@@ -181,7 +181,7 @@ J_ONE = Job(1, 720.0, (2.0, 1.0))
 
 @pytest.mark.parametrize("utility", ["effective_throughput_normalised", "effective_throughput_raw"])
 def test_decisions_do_not_depend_on_the_unit_of_utility(utility: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    instance = hadar_cluster(nodes=1, jobs=25).instance(1)
+    instance = FAMILIES["hadar-60gpu-v1"].plain(nodes=1, jobs=25).instance(1)
     plain = play(instance, Hadar(utility=utility)).digest()
 
     def scaled(jobs: np.ndarray, *arguments: object) -> None:
@@ -195,7 +195,7 @@ def test_decisions_do_not_depend_on_the_unit_of_utility(utility: str, monkeypatc
 @pytest.mark.parametrize("rules", [{}, {"checkpoint_s": 50.0, "restore_s": 20.0}, {"round_s": 100.0}], ids=str)
 @pytest.mark.parametrize("parameters", [{}, {"mixed": False}, {"work_conserving": False}, {"dp_max": 0}], ids=str)
 def test_runs_are_valid_schedules_under_all_rules(rules: dict, parameters: dict) -> None:
-    scenario = hadar_cluster(nodes=2, jobs=40, arrivals="philly", mean_gap_s=600.0, gangs="large")
+    scenario = FAMILIES["hadar-60gpu-v1"].plain(nodes=2, jobs=40, arrivals="philly", mean_gap_s=600.0, gangs="large")
     scenario = scenario.replace(semantics=dataclasses.replace(scenario.semantics, **rules))
     instance = scenario.instance(3)
     log = play(instance, Hadar(**parameters))

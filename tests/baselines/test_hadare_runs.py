@@ -207,7 +207,7 @@ def test_refusals() -> None:
     with pytest.raises(SchedulerError, match="no node runs job 0, a gang of 2 GPUs"):
         play(nodes_and_jobs([10.0], SPEEDS[None, :], gang=2), HadarE())
     for parameters, text in (
-        ({"order": "latest"}, "unknown order"), ({"spare_order": "x"}, "unknown spare order"),
+        ({"order": "latest"}, "unknown order"), ({"spare_order": "x"}, "unknown spare_order"),
         ({"slot_s": 0.0}, "slot_s is 0"), ({"copies": -1}, "copies is -1"), ({"sticky": True}, "give copies=1"),
     ):  # fmt: skip
         with pytest.raises(SchedulerError, match=text):

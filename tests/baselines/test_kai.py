@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import asked
+from helpers import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kai_reference import allows, divide, fair_shares
@@ -14,37 +14,29 @@ from kai_reference import allows, divide, fair_shares
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.queues.state import KAI
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT
-from gpusched_env.metrics import job_times, validate
+from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.tenants import Tenant
 from gpusched_env.problem.workload import TENANT
 from gpusched_env.simulator import simulate
-from tests.baselines.test_tenants import deserved, preempted, shared
+from tests.baselines.test_tenants import deserved, last_start, preempted, shared
 
 DEPARTMENT = [Tenant("d", quota=4), Tenant("a", "d", quota=2), Tenant("b", "d", quota=2)]
-
-
-def last_start_s(instance: Instance, spec: str) -> float:
-    """Start of the last job [s], by the compiled loop and by ``decide``."""
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
-    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
-    return float(job_times(instance, log)["first_start_s"][-1])
 
 
 @pytest.mark.parametrize("spec", ["kai", "volcano"])
 def test_siblings_below_a_full_parent_reclaim_from_each_other(spec: str) -> None:
     """b gets a GPU of a: their parent gives and gets it, so that it stays within its share."""
     jobs = [(0, "a", 1, 1000, 0)] * 4 + [(10, "b", 1, 100, 0)]
-    assert last_start_s(shared(DEPARTMENT, jobs, "4x1"), spec) == 10.0
+    assert last_start(shared(DEPARTMENT, jobs, "4x1"), spec) == 10.0
 
 
 def test_kai_grants_the_quota_also_from_a_large_gang() -> None:
     """a holds 8 of 8 GPUs in one job. b gets its quota of 4, although a then holds none of its own."""
     tree = [Tenant("a", quota=4), Tenant("b", quota=4)]
-    assert last_start_s(shared(tree, [(0, "a", 8, 1000, 0), (10, "b", 4, 100, 0)], "1x8"), "kai") == 10.0
+    assert last_start(shared(tree, [(0, "a", 8, 1000, 0), (10, "b", 4, 100, 0)], "1x8"), "kai") == 10.0
     # a job of 5 GPUs is more than b deserves
-    assert last_start_s(shared(tree, [(0, "a", 8, 1000, 0), (10, "b", 5, 100, 0)], "1x8"), "kai") == 1000.0
+    assert last_start(shared(tree, [(0, "a", 8, 1000, 0), (10, "b", 5, 100, 0)], "1x8"), "kai") == 1000.0
 
 
 def test_kai_passes_over_a_queue_that_the_winner_would_overtake() -> None:
@@ -57,7 +49,7 @@ def test_kai_passes_over_a_queue_that_the_winner_would_overtake() -> None:
     tree += [Tenant("x", "w", quota=1), Tenant("y", "w", quota=1)]
     jobs = [(0, "s2", 3, 1000, 0), *[(0, "s1", 1, 1000, 1)] * 4, (0, "x", 3, 1000, 2), (5, "t", 6, 1000, 0)]
     instance = shared(tree, [*jobs, (10, "y", 1, 100, 0)], "1x10")
-    assert last_start_s(instance, "kai") == 10.0
+    assert last_start(instance, "kai") == 10.0
     assert set(preempted(instance, "kai")) < {1, 2, 3, 4}
 
 
@@ -108,8 +100,7 @@ def trees(draw: st.DrawFn, largest: int = 4) -> Instance:
 @settings(max_examples=100)
 @given(instance=trees())
 def test_kai_reclaims_only_what_its_source_allows(instance: Instance) -> None:
-    log = simulate(instance, make_scheduler("kai:within=false"))
-    validate(instance, log)
+    log = play(instance, "kai:within=false")
     assert instance.tenants is not None
     tree = instance.tenants.tree
     names, gangs = instance.workload.attributes[TENANT].tolist(), instance.workload.jobs["gpus"].tolist()

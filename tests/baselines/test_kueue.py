@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from helpers import asked
 from kueue_reference import Kueue, Policies
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.queues.state import KUEUE, build
 from gpusched_env.baselines.queues.usage import hold
 from gpusched_env.event_log import COMPLETE, RELEASE
-from gpusched_env.metrics import job_times
 from gpusched_env.problem.tenants import Tenant
 from gpusched_env.problem.workload import TENANT
 from gpusched_env.simulator import simulate
-from tests.baselines.test_tenants import Job, preempted, present_share, shared
+from tests.baselines.test_tenants import Job, last_start, preempted, present_share, shared
 
 # --- fair sharing
 
@@ -69,22 +66,14 @@ def test_of_equal_shares_the_lowest_priority_goes_first() -> None:
 # --- hierarchical reclaim
 
 
-def last_start(tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, spec: str) -> float:
-    """When the last job starts, by the compiled loop and by ``decide``."""
-    instance = shared(tree, jobs, cluster)
-    log = simulate(instance, make_scheduler(spec))
-    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
-    return float(job_times(instance, log)["first_start_s"][-1])
-
-
 def test_quota_of_a_cohort_is_taken_back_for_a_queue_below_it() -> None:
     """Kueue's test "preempt with hierarchical advantage": q has no quota of its own, but its cohort c has."""
     tree = [Tenant("r", quota=2), Tenant("c", "r", quota=2), Tenant("q", "c"), Tenant("qb", "r")]
     jobs = [(0, "qb", 2, 1000, 0), (10, "q", 2, 50, 0)]
-    assert last_start(tree, jobs, "2x1", "kueue-reclaim") == 10
-    assert last_start(tree, jobs, "2x1", "kueue") == 1000
+    assert last_start(shared(tree, jobs, "2x1"), "kueue-reclaim") == 10
+    assert last_start(shared(tree, jobs, "2x1"), "kueue") == 1000
     beside = [Tenant("r", quota=2), Tenant("c", "r", quota=2), Tenant("q", "c"), Tenant("qb", "c")]
-    assert last_start(beside, jobs, "2x1", "kueue-reclaim") == 1000  # both have the same right to the quota of c
+    assert last_start(shared(beside, jobs, "2x1"), "kueue-reclaim") == 1000  # equal rights to the quota of c
 
 
 LOWER = "reclaim=any,within=lower,borrow_within=lower,threshold=0"
@@ -139,16 +128,16 @@ STRICT: list[Job] = [
 def test_the_first_job_of_a_strict_queue_keeps_its_quota(spec: str, starts: float) -> None:
     """Kueue's integration test: 2 of the 5 GPUs of s are left for its first job, which needs 3."""
     tree = [Tenant("s", quota=5, borrow=0), Tenant("a", quota=5), Tenant("sh", quota=5)]
-    assert last_start(tree, STRICT, "15x1", spec) == starts
+    assert last_start(shared(tree, STRICT, "15x1"), spec) == starts
 
 
 def test_a_reservation_does_not_stop_jobs_that_come_before_it() -> None:
     """As above, but the last job is of a higher priority than the one that waits, or within the quota of its queue."""
     tree = [Tenant("s", quota=5, borrow=0), Tenant("a", quota=5), Tenant("sh", quota=5)]
     urgent = [*STRICT[:3], (10, "a", 1, 50, 100)]
-    assert last_start(tree, urgent, "15x1", "kueue:queueing=strict") == 10
+    assert last_start(shared(tree, urgent, "15x1"), "kueue:queueing=strict") == 10
     within = [Tenant("s", quota=5, borrow=0), Tenant("a", quota=11)]
-    assert last_start(within, STRICT, "16x1", "kueue:queueing=strict") == 10
+    assert last_start(shared(within, STRICT, "16x1"), "kueue:queueing=strict") == 10
 
 
 # --- random runs

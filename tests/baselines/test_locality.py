@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers import finish, play, random_instance, unit_instance
+from helpers import finish, first_starts, play, random_instance, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.yarn_cs import fits_one_switch
 from gpusched_env.event_log import START
-from gpusched_env.metrics import job_times
 from gpusched_env.problem.cluster import MACHINE, NETWORK, Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation, Start
-
-
-def starts(instance: Instance, spec: str) -> list[float]:
-    times: list[float] = job_times(instance, play(instance, spec))["first_start_s"].tolist()
-    return times
 
 
 def tiers(instance: Instance, spec: str) -> dict[int, int]:
@@ -36,19 +30,19 @@ def half_of_each_switch(**rules: object) -> Instance:
 
 
 def test_yarn_cs_waits_for_one_switch_where_best_fit_crosses() -> None:
-    assert starts(half_of_each_switch(), "yarn-cs")[3] == 100
-    assert starts(half_of_each_switch(), "fifo")[3] == 2
+    assert first_starts(half_of_each_switch(), "yarn-cs")[3] == 100
+    assert first_starts(half_of_each_switch(), "fifo")[3] == 2
     assert tiers(half_of_each_switch(), "fifo")[3] == NETWORK
 
 
 def test_yarn_cs_is_strict_unless_the_scenario_says_otherwise() -> None:
-    assert starts(half_of_each_switch(), "yarn-cs")[4] == 100
-    assert starts(half_of_each_switch(queue="skip"), "yarn-cs")[4] == 3
+    assert first_starts(half_of_each_switch(), "yarn-cs")[4] == 100
+    assert first_starts(half_of_each_switch(queue="skip"), "yarn-cs")[4] == 3
 
 
 def test_the_other_modes_of_the_repository_never_wait_for_a_switch() -> None:
     for mode in ("random", "count"):
-        assert starts(half_of_each_switch(), f"yarn-cs:placement={mode}")[3] == 2
+        assert first_starts(half_of_each_switch(), f"yarn-cs:placement={mode}")[3] == 2
 
 
 @settings(max_examples=60)
@@ -117,32 +111,32 @@ def test_the_simulated_chance_of_a_non_local_job_is_the_closed_form() -> None:
 def test_the_waits_are_stacked_and_expire_exactly() -> None:
     """Two racks of one machine with four GPUs each: one GPU is free on each, and the gang of two arrives at 10 s."""
     instance = unit_instance([0, 0, 10], [3, 3, 2], [1000, 1000, 100], "2x4/1")
-    assert starts(instance, "delay-zaharia:waits=200/150")[2] == 360
-    assert starts(instance, "delay-zaharia:waits=0/0")[2] == 10
-    assert starts(instance, "delay-zaharia:waits=inf/0")[2] == 1000
+    assert first_starts(instance, "delay-zaharia:waits=200/150")[2] == 360
+    assert first_starts(instance, "delay-zaharia:waits=0/0")[2] == 10
+    assert first_starts(instance, "delay-zaharia:waits=inf/0")[2] == 1000
     assert tiers(instance, "delay-zaharia:waits=200/150")[2] == NETWORK
 
 
 def test_a_gang_larger_than_a_machine_waits_for_a_rack_only() -> None:
     """It waits W2, whatever W1 is."""
     instance = unit_instance([0, 0, 10], [6, 6, 4], [1000, 1000, 100], "4x4/2")
-    assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 1000  # the machine has four GPUs
+    assert first_starts(instance, "delay-zaharia:waits=inf/50")[2] == 1000  # the machine has four GPUs
     instance = unit_instance([0, 0, 10], [5, 5, 6], [1000, 1000, 100], "4x4/2")
-    assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 60
+    assert first_starts(instance, "delay-zaharia:waits=inf/50")[2] == 60
 
 
 def test_zaharia_counts_declined_time_only_and_spark_all_waiting() -> None:
     """No GPU is free until 100 s, then one on each machine; the gang of two arrived at 10 s."""
     instance = unit_instance([0, 0, 0, 0, 10], [3, 3, 1, 1, 2], [1000, 1000, 100, 100, 50], "2x4")
-    assert starts(instance, "delay-zaharia:waits=200/0")[4] == 300
-    assert starts(instance, "delay-zaharia:waits=200/0,clock=waiting")[4] == 210
+    assert first_starts(instance, "delay-zaharia:waits=200/0")[4] == 300
+    assert first_starts(instance, "delay-zaharia:waits=200/0,clock=waiting")[4] == 210
 
 
 def test_a_declining_job_is_skipped_and_its_wait_stops_without_an_offer() -> None:
     """A one-GPU job takes one of the two free GPUs from 50 to 150 s: the gang declines 10-50 and 150-310 s."""
     instance = unit_instance([0, 0, 10, 50], [3, 3, 2, 1], [1000, 1000, 100, 100], "2x4")
-    assert starts(instance, "delay-zaharia:waits=200/0") == [0, 0, 310, 50]
-    assert starts(instance, "delay-zaharia:waits=200/0,clock=waiting") == [0, 0, 210, 50]
+    assert first_starts(instance, "delay-zaharia:waits=200/0") == [0, 0, 310, 50]
+    assert first_starts(instance, "delay-zaharia:waits=200/0,clock=waiting") == [0, 0, 210, 50]
 
 
 @settings(max_examples=40)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import FREE_PREEMPTION, asked, plain_python_digests, play
+from helpers import FREE_PREEMPTION, asked, first_starts, plain_python_digests, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_policies_decide import FifoReference, SrtfReference, reference
@@ -36,11 +36,6 @@ def claimed(
     workload = Workload.from_columns(arrival, gpus, duration, estimate_s=claims)
     semantics = Semantics(**(FREE_PREEMPTION | rules))  # type: ignore[arg-type]
     return Instance(Cluster.parse(cluster), workload, Network("none"), semantics)
-
-
-def starts_s(instance: Instance, spec: str) -> list[float]:
-    times: list[float] = job_times(instance, play(instance, spec))["first_start_s"].tolist()
-    return times
 
 
 # --- the rule
@@ -96,14 +91,14 @@ def test_backfill_believes_the_doubled_claim(spec: str) -> None:
     At 10 the claim becomes 20, too early for it; at 20 it becomes 40, and the job starts, before any other event.
     """
     case = claimed([0, 1, 2], [3, 4, 1], [100, 5, 15], [10, 5, 15], "1x4")
-    assert starts_s(case, spec) == pytest.approx([0, 100, 20])
+    assert first_starts(case, spec) == pytest.approx([0, 100, 20])
 
 
 @pytest.mark.parametrize("spec", ["themis-lite:estimator=user,lease_s=1000", "themis:estimator=user,lease_s=1000"])
 def test_an_overrun_does_not_make_a_job_look_cheated(spec: str) -> None:
     """Job 0 claims 60 s. At the end of its lease, its ideal time is 1,920 s; job 1 has waited long for its 100 s."""
     case = claimed([0, 10], [8, 8], [50_000, 100], [60, 100], "1x8")
-    assert starts_s(case, spec) == pytest.approx([0, 1000])
+    assert first_starts(case, spec) == pytest.approx([0, 1000])
 
 
 def test_a_killed_job_overruns_nothing() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import random_workload
+from helpers import play, random_workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +14,6 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.elastic.pollux.scheduler import Pollux
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, assess, repair, sort, spread_fronts
 from gpusched_env.core.handle import Batched
-from gpusched_env.metrics import validate
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
@@ -89,8 +88,7 @@ def test_published_pollux_plays_by_the_rules(seed: int) -> None:
         Cluster.parse("3x4"), make_elastic(jobs, amdahl(0.1), most=8), semantics=Semantics(round_s=60.0)
     )
     spec = "pollux:population=6,generations=4,explores=true,published=true"
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     assert simulate(instance, make_scheduler(spec)).digest() == log.digest()
 
 

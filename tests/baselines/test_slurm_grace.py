@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from helpers import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,8 +35,7 @@ def problem(nodes: int, rows: list[tuple[str, float, int, float]], *parts: Parti
 
 def events(instance: Instance, scheduler: Slurm, *kinds: int) -> list[tuple[float, int]]:
     """Times [min] and jobs of the events of these kinds."""
-    log = simulate(instance, scheduler)
-    validate(instance, log)
+    log = play(instance, scheduler)
     chosen = log.events[np.isin(log.events["kind"], kinds)]
     return list(zip((chosen["time_s"] / MINUTE_S).tolist(), chosen["job"].tolist(), strict=True))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import first_starts, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Semantics, Workload
-from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.metrics import job_times, validate
@@ -21,9 +21,7 @@ MINUTE_S = 60.0
 
 def starts(instance: Instance, spec: str) -> list[float]:
     """First start of each job [min]."""
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
-    return (job_times(instance, log)["first_start_s"] / MINUTE_S).tolist()
+    return [start_s / MINUTE_S for start_s in first_starts(instance, spec)]
 
 
 def problem(nodes: int, rows: list[tuple[str, int, float]], rules: Partitions) -> Instance:
@@ -62,8 +60,7 @@ def test_a_fault_is_not_known_before_it_begins() -> None:
     """
     faults = (Reservation("r", 3600.0, 7200.0, nodes="2-3", planned=False),)
     case = problem(4, [("all", 3, 90.0), ("all", 2, 60.0)], Partitions((Partition("all", default=True),), faults))
-    log = simulate(case, make_scheduler("slurm:bf_interval_s=0"))
-    validate(case, log)
+    log = play(case, "slurm:bf_interval_s=0")
     times = job_times(case, log)
     assert (times["first_start_s"] / MINUTE_S).tolist() == [0.0, 60.0]
     assert (times["finish_s"] / MINUTE_S).tolist() == [150.0, 120.0]
@@ -107,8 +104,7 @@ def test_with_preempt_tier_a_job_preempts_those_of_lower_tiers_on_its_nodes(pree
         attributes={"partition": np.array(["low", "other", "high"])},
     )  # fmt: skip
     instance = Instance(Cluster.homogeneous(4, 1), workload, semantics=FREE, partitions=parts)
-    log = simulate(instance, make_scheduler(f"slurm:preempt={preempt}"))
-    validate(instance, log)
+    log = play(instance, f"slurm:preempt={preempt}")
     assert job_times(instance, log)["first_start_s"][2] == begin * MINUTE_S
     assert log.events["job"][log.events["kind"] == PREEMPT].tolist() == ([0] if preempt == "tier" else [])
 
@@ -127,8 +123,7 @@ def test_gpus_are_kept_while_victims_write_checkpoints(options: str) -> None:
     rules = Partitions((Partition("small", nodes="0-1"), Partition("wide", nodes="0-1")))
     semantics = Semantics(checkpoint_s=10.0, restore_s=30.0, time_limit_s=1_000.0)
     case = Instance(Cluster.homogeneous(2, 1), workload, semantics=semantics, partitions=rules)
-    log = simulate(case, make_scheduler("slurm:preempt=class" + options))
-    validate(case, log)
+    log = play(case, "slurm:preempt=class" + options)
     assert job_times(case, log)["first_start_s"].tolist() == [0.0, 90.0, 40.0]
     assert (log.events["kind"] == PREEMPT).sum() == 1
 
@@ -142,8 +137,7 @@ def test_a_job_that_cannot_start_before_a_reservation_preempts_nobody() -> None:
         attributes={"partition": np.array(["low", "high"])},
     )  # fmt: skip
     instance = Instance(Cluster.parse("1x4"), workload, semantics=Semantics(checkpoint_s=0.0), partitions=rules)
-    log = simulate(instance, make_scheduler("slurm:preempt=tier"))
-    validate(instance, log)
+    log = play(instance, "slurm:preempt=tier")
     assert not (log.events["kind"] == PREEMPT).any()
     assert job_times(instance, log)["finish_s"].tolist() == [50.0, 170.0]
 
@@ -203,8 +197,7 @@ def test_no_start_delays_a_reservation(instance: Instance, backfill: str, option
 
     This holds also where time limits reach beyond the window of the plans.
     """
-    log = simulate(instance, make_scheduler(f"slurm:backfill={backfill},{options}"))
-    validate(instance, log)
+    log = play(instance, f"slurm:backfill={backfill},{options}")
     assert not (log.events["kind"] == PREEMPT).any()
     assert not np.isnan(job_times(instance, log)["finish_s"]).any()
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import finish, play, preemptions
+from helpers import asked, finish, play, preemptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,6 @@ from gpusched_env.problem.qos import Qos
 from gpusched_env.problem.tenants import PRIORITY, Tenant, Tenants
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Simulation
-from tests.baselines.test_slurm import asked
 
 
 def qos_instance(
@@ -194,7 +193,7 @@ LOW, MID, HIGH = Qos("low"), Qos("mid", priority=1.0), Qos("high", priority=5.0,
 def test_who_is_preempted_by_hand(listed: tuple[Qos, ...], wanted: list[float]) -> None:
     """2 GPUs: jobs of low and mid run for 100 s; at 10 s one of high arrives, needs 1 GPU, and runs for 20 s."""
     case = qos_instance([0, 0, 10], [1, 1, 1], [100, 100, 20], ["low", "mid", "high"], listed, cluster="1x2")
-    for scheduler in (make_scheduler("slurm:preempt=qos"), asked("slurm:preempt=qos")):
+    for scheduler in (make_scheduler("slurm:preempt=qos"), asked(make_scheduler("slurm:preempt=qos"))):
         assert job_times(case, play(case, scheduler))["finish_s"].tolist() == wanted
     assert preemptions(play(case, "slurm")) == 0
 

@@ -11,16 +11,15 @@ from gpusched_env.leaderboard import (
     TRACKS,
     About,
     Track,
+    baseline_entries,
     make_entry,
     read_entry,
-    schedules,
     site,
     tracks,
     verify,
     write_entry,
 )
-from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.schedules import known_baselines
+from gpusched_env.leaderboard.baseline_entries import FOLDER, baseline_file, known_baselines, shipped_entries
 
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
@@ -56,6 +55,15 @@ def test_an_entry_is_made_and_verified(tmp_path):
     assert [line.partition(":")[0] for line in lines] == ["verified", "refused", "refused"]
     assert f"mean JCT {sum(run.metrics['mean_jct_s'] for run in runs) / 3:,.0f} s" in lines[0]
     assert leaderboard("verify", path).exit_code == 0
+
+
+def test_a_file_of_baselines_is_told_apart_from_entries(tmp_path):
+    path = tmp_path / "general-v1.jsonl"
+    path.write_bytes(baseline_file(FOLDER, "general-v1").read_bytes())
+    checked = leaderboard("verify", path)
+    assert checked.exit_code == 1
+    assert "leaderboard baselines writes it, is no entry: give a file NAME.entry.xz" in checked.stdout
+    assert "xz (" not in checked.stdout  # no word about damage
 
 
 def test_wrong_input_is_named(tmp_path):
@@ -120,7 +128,7 @@ def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
     entry = make_entry(TINY, "fifo", ABOUT, progress=False)
     write_entry(entry, tmp_path / "a.entry.xz")
     known = known_baselines([entry])
-    monkeypatch.setattr(schedules, "shipped_baselines", lambda track: known)
+    monkeypatch.setattr(baseline_entries, "shipped_baselines", lambda track: known)
     mine = msgspec.structs.replace(entry, about=msgspec.structs.replace(ABOUT, title="mine"))
     write_entry(mine, tmp_path / "b.entry.xz")
     assert "s, same schedule as fifo (" in leaderboard("verify", tmp_path / "b.entry.xz").stdout

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gpusched_env.cli.networking import with_network
+from gpusched_env.cli.changing import with_network, with_preemption_cost
 from gpusched_env.cli.outputs import check_output
 from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports, seed_range
-from gpusched_env.cli.preempting import with_preemption_cost
 from gpusched_env.errors import GpuschedError
 from gpusched_env.network import NETWORK_PRESETS, Contention
 from gpusched_env.scenarios import get_scenario, ring_all_reduce

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -77,37 +76,6 @@ def test_columns_and_return_follow_from_the_deadlines(clairvoyant: bool) -> None
     assert earned == pytest.approx(info["metrics"]["deadlines_met"] - 1.0, abs=1e-9)
     assert (env.event_log().events["kind"] == REFUSE).sum() > 3
     validate(env.simulation.instance, env.event_log())
-
-
-def test_a_batch_with_jobs_without_deadlines_equals_single_environments() -> None:
-    scenarios = [
-        slo(20),
-        get_scenario("slo-v0").replace(workload=dataclasses.replace(slo(30).workload, deadlines=None)),
-    ]
-    options = dict(queue_window=4, running_window=3, rules=("pack", "spread"), **SHOWN)
-    envs: Any = gym.make_vec("gpusched_env:gpusched/Cluster-v0", num_envs=2, scenario=scenarios, **options)
-    singles = [ClusterEnv(scenario, **options) for scenario in scenarios]
-    observations, infos = envs.reset(seed=[4, 4])
-    for single in singles:
-        single.reset(seed=4)
-    rng = np.random.default_rng(5)
-    steps = 0
-    while True:
-        actions = np.array([draw(single, rng) for single in singles])
-        observations, rewards, terminated, _, infos = envs.step(actions)
-        for b, single in enumerate(singles):
-            observation, reward, *_ = single.step(int(actions[b]))
-            assert reward == rewards[b]
-            assert (single.mask == infos["action_mask"][b]).all()
-            for name, array in observation.items():
-                np.testing.assert_array_equal(array, observations[name][b], err_msg=name)
-        assert not observations["queue_deadlines"][1].any()
-        assert rewards[1] == 0.0
-        steps += 1
-        if terminated.any():
-            break
-    assert steps > 30
-    envs.close()
 
 
 @pytest.mark.parametrize("spec", ["elasticflow", "edf-admission"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -179,27 +178,6 @@ def test_observations_show_the_tenants_of_jobs() -> None:
             observation, _ = env.reset(seed=7)
             tree, leaf = env.simulation.instance.tenancy
     assert queued > 200
-
-
-def test_a_batch_of_different_trees_and_numbers_of_jobs_keeps_each_to_its_own() -> None:
-    """Environments with more jobs grow the arrays of the others; a smaller tree leaves rows of 0."""
-    other = crowded(55).replace(tenants=Tenants((Tenant("a", demand=1.0, quota=9), Tenant("b", demand=1.0))))
-    scenarios = [crowded(20), other]
-    envs = gym.make_vec("gpusched_env:gpusched/Cluster-v0", num_envs=2, scenario=scenarios, **WIDE)
-    singles = [ClusterEnv(scenario, **WIDE) for scenario in scenarios]
-    observations, infos = envs.reset(seed=[4, 4])
-    for single in singles:
-        single.reset(seed=4)
-    rng = np.random.default_rng(11)
-    for _ in range(60):
-        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in infos["action_mask"]])
-        observations, _, terminated, _, infos = envs.step(actions)
-        assert not terminated.any()
-        for b, single in enumerate(singles):
-            observation, *_ = single.step(int(actions[b]))
-            for name in TENANT_TABLES:
-                np.testing.assert_array_equal(observation[name], observations[name][b], err_msg=name)
-        assert not observations["tenants"][1, 2:].any()
 
 
 def test_without_a_window_nothing_is_added_and_the_episode_is_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import gc
 import pickle
 from typing import Any
@@ -13,9 +14,14 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers import linked_scenario, small_scenario
 
+from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.instance import Semantics
+from gpusched_env.problem.tenants import Tenant, Tenants
+from gpusched_env.scenarios import get_scenario
+from tests.envs.test_deadlines import SHOWN, slo
+from tests.envs.test_tenants import WIDE, crowded
 
 resource = pytest.importorskip("resource")  # POSIX
 
@@ -51,18 +57,6 @@ def without(infos: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in infos.items() if name.removeprefix("_") not in names}
 
 
-def played(envs: ClusterVectorEnv, steps: int) -> tuple[list[Any], list[str]]:
-    """Play at random; returns rewards and the digests of finished episodes."""
-    rng = np.random.default_rng(0)
-    _, infos = envs.reset(seed=11)
-    rewards, ends = [], []
-    for _ in range(steps):
-        _, reward, terminated, truncated, infos = envs.step(draw(rng, infos["action_mask"]))
-        rewards.append(reward)
-        ends += [infos["digest"][b] for b in np.flatnonzero(terminated | truncated)]
-    return rewards, ends
-
-
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_batch_equals_gymnasiums_vector_of_single_environments(name: str, mode: str) -> None:
@@ -90,13 +84,6 @@ def test_the_batch_equals_gymnasiums_vector_of_single_environments(name: str, mo
         np.testing.assert_equal(without(infos, *OWN), expected_infos)
         ends += int((said[2] | said[3]).sum())
     assert ends >= 2
-
-
-def test_any_number_of_threads_plays_alike() -> None:
-    told = [played(make(SCENARIOS["philly"], 5, threads=threads, keep_logs=True), 150) for threads in (1, 2, 5)]
-    assert told[0][1]
-    for other in told[1:]:
-        np.testing.assert_equal(told[0], other)
 
 
 def test_steps_leave_no_memory_behind() -> None:
@@ -157,24 +144,42 @@ def test_an_infeasible_action_changes_no_environment() -> None:
     assert infos["refusals"].tolist() == [1, 1, 1]
 
 
-def test_each_environment_may_play_a_scenario_of_its_own() -> None:
-    scenarios = ["tiny-v1", small_scenario(30), "tiny-v1"]
-    envs = ClusterVectorEnv(3, scenarios, keep_logs=True, **WINDOWS)  # type: ignore[arg-type]
-    singles = [gym.make("gpusched/Cluster-v0", scenario=scenario, **WINDOWS) for scenario in scenarios]
+def mixed() -> dict[str, tuple[list[Any], dict[str, Any]]]:
+    """Scenarios of the environments of a batch, and options: clusters, trees of tenants, no deadlines."""
+    few = Tenants((Tenant("a", demand=1.0, quota=9), Tenant("b", demand=1.0)))
+    free = get_scenario("slo-v0").replace(workload=dataclasses.replace(slo(30).workload, deadlines=None))
+    return {
+        "clusters": (["tiny-v1", small_scenario(30), "tiny-v1"], WINDOWS),
+        "trees": ([crowded(20), crowded(55).replace(tenants=few)], WIDE),
+        "deadlines": ([slo(20), free], WINDOWS | SHOWN | dict(rules=("pack", "spread"))),
+    }
+
+
+@pytest.mark.parametrize("case", ["clusters", "trees", "deadlines"])
+def test_each_environment_may_play_a_scenario_of_its_own(case: str) -> None:
+    scenarios, options = mixed()[case]
+    envs = ClusterVectorEnv(len(scenarios), scenarios, **options)
+    singles = [ClusterEnv(scenario, **options) for scenario in scenarios]
     rng = np.random.default_rng(0)
-    seen, infos = envs.reset(seed=[4, 5, 6])
-    expected = [single.reset(seed=seed)[0] for single, seed in zip(singles, (4, 5, 6), strict=True)]
+    seen, infos = envs.reset(seed=4)
+    expected = [single.reset(seed=4 + b)[0] for b, single in enumerate(singles)]
     for _ in range(30):
         for b, one in enumerate(expected):
-            nodes = len(one["nodes"])
-            assert not seen["nodes"][b, nodes:].any()
-            np.testing.assert_equal({name: array[b] for name, array in seen.items()} | {"nodes": one["nodes"]}, one)
+            np.testing.assert_array_equal(infos["action_mask"][b], singles[b].mask)
+            for name, array in one.items():  # rows of larger clusters and trees are 0
+                np.testing.assert_array_equal(seen[name][b, : len(array)], array, err_msg=name)
+                assert not seen[name][b, len(array) :].any()
         actions = draw(rng, infos["action_mask"])
-        seen, _, terminated, _, infos = envs.step(actions)
-        expected = [single.step(action)[0] for single, action in zip(singles, actions, strict=True)]
+        seen, rewards, terminated, _, infos = envs.step(actions)
+        said = [single.step(action) for single, action in zip(singles, actions, strict=True)]
+        expected = [one[0] for one in said]
+        assert rewards.tolist() == [one[1] for one in said]
         assert not terminated.any()
     for b, single in enumerate(singles):
-        assert envs.event_log(b).digest() == single.unwrapped.event_log().digest()
+        assert envs.event_log(b).digest() == single.event_log().digest()
+
+
+def test_scenarios_of_a_batch_have_equal_shapes() -> None:
     for other, name in ((linked_scenario(), "flows"), ("bsbf-sim-240-v1", "company"), ("hadar-60gpu-v1", "copies")):
         with pytest.raises(ScenarioError, match=name):
             ClusterVectorEnv(2, ["tiny-v1", other])

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.picture import Picture
-from gpusched_env.evaluation.workload_plots import PANELS, plot_workload
+from gpusched_env.evaluation.workload_plots import PANELS, Picture, plot_workload
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import generate_workload
 from gpusched_env.traces.generators.acceptance import Bound, Check, acceptance, measure

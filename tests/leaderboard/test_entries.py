@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 import pytest
 import zstandard
+from entry_case import ABOUT, TINY, changed, with_run
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import EntryError, MismatchError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.leaderboard import (
-    About,
     Entry,
     Track,
     columns,
@@ -43,10 +43,6 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Lease, Scheduler, Start, Wait, simulate
 
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
-ABOUT = About(
-    title="An entry", authors="A", how="Two\nlines.", hardware="", training_seeds=[], link="", licence="CC-BY-4.0"
-)
 HIDDEN = "\u200b\u200f\u061c\ufeff\u202e\u00a0\u2800\u3164\U000e0041"  # invisible characters
 DOCS = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 FEW = hypothesis.settings(max_examples=40, derandomize=True)
@@ -60,17 +56,6 @@ def entries() -> dict[str, Entry]:
 
 def check(entry: Entry, seconds: float = math.inf) -> None:
     verify(parse_entry(entry.sealed().text()), track=TINY, seconds=seconds)
-
-
-def changed(entry: Entry, **changes: object) -> Entry:
-    """Give a forged entry: changed fields and a valid seal."""
-    return msgspec.structs.replace(entry, **changes).sealed()
-
-
-def with_run(entry: Entry, number: int, **changes: object) -> Entry:
-    runs = list(entry.runs)
-    runs[number] = msgspec.structs.replace(runs[number], **changes)
-    return changed(entry, runs=runs)
 
 
 # --- recording

@@ -8,15 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 import zstandard
+from entry_case import ABOUT, TINY
 from hypothesis import strategies as st
 
 from gpusched_env.errors import EntryError
-from gpusched_env.leaderboard import About, Entry, Track, make_entry, packing, read_entry, write_entry
+from gpusched_env.leaderboard import Entry, make_entry, packing, read_entry, write_entry
 from gpusched_env.leaderboard.entry_files import MAX_TEXT_BYTES, parse_packed, unpack_text
 from gpusched_env.leaderboard.packing import RECENT, Column, Packed, pack_entry, unpack_entry
 
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
-ABOUT = About(title="An entry", authors="A", how="", hardware="", training_seeds=[], link="", licence="MIT")
 FEW = hypothesis.settings(max_examples=40, derandomize=True)
 JOBS = st.lists(st.integers(0, 2**40), max_size=60) | st.lists(st.integers(0, 5), max_size=60)
 

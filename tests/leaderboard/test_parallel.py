@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
+from entry_case import ABOUT, TINY
 
-from gpusched_env.leaderboard import About, Track, make_entry, read_entry, write_entry
+from gpusched_env.leaderboard import make_entry, read_entry, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.site import build_site
-
-ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=5)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -9,19 +9,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from entry_case import ABOUT, TINY, changed, with_run
 
 from gpusched_env.errors import EntryError, MismatchError
-from gpusched_env.leaderboard import SUFFIX, About, Entry, Track, make_entry, read_entry, verify, write_entry
+from gpusched_env.leaderboard import SUFFIX, Entry, make_entry, read_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry_files import parse_packed
 from gpusched_env.leaderboard.packing import Packed, pack_entry
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.site_entries import read_given
-from gpusched_env.leaderboard.verifying import play_again, played_again, verify_run
-
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
-ABOUT = About(title="T", authors="A", how="", hardware="", training_seeds=[], link="", licence="MIT")
+from gpusched_env.leaderboard.verifying import check_claims, play_again, played_again, shipped_player, verify_run
 
 
 @functools.cache
@@ -30,7 +27,7 @@ def entry_of(spec: str) -> Entry:
 
 
 def claiming(entry: Entry, **changes: object) -> Entry:
-    return msgspec.structs.replace(entry, player=msgspec.structs.replace(entry.player, **changes)).sealed()
+    return changed(entry, player=msgspec.structs.replace(entry.player, **changes))
 
 
 def test_a_scheduler_that_an_entry_does_not_play_is_refused() -> None:
@@ -107,17 +104,12 @@ def played(tmp_path: Path) -> Entry:
     return read_entry(path)
 
 
-def with_run(entry: Entry, **changes: object) -> Entry:
-    last = msgspec.structs.replace(entry.runs[-1], **changes)
-    return msgspec.structs.replace(entry, runs=[*entry.runs[:-1], last]).sealed()
-
-
 def test_an_entry_without_decisions_has_the_results_of_one_with_decisions(played: Entry) -> None:
     recorded = entry_of("srtf")
     assert verify(played, track=TINY) == verify(recorded, track=TINY)
     assert [run.digest for run in played.runs] == [run.digest for run in recorded.runs]
     assert played_again(played, TINY.problem(None), 60)
-    mixed = with_run(played, decisions=recorded.runs[-1].decisions, metrics=recorded.runs[-1].metrics)
+    mixed = with_run(played, -1, decisions=recorded.runs[-1].decisions, metrics=recorded.runs[-1].metrics)
     assert verify(mixed, track=TINY) == verify(recorded, track=TINY)
 
 
@@ -126,11 +118,11 @@ def test_false_claims_without_decisions_are_refused(played: Entry) -> None:
     last = played.runs[-1]
     assert isinstance(last.metrics, dict)
     with pytest.raises(MismatchError, match=r"seed 200002: digest: the entry says 0000"):
-        verify(with_run(played, digest="0" * 64), track=TINY)
+        verify(with_run(played, -1, digest="0" * 64), track=TINY)
     with pytest.raises(MismatchError, match=r"seed 200002: metrics\.mean_jct_s: the entry says 1\.0"):
-        verify(with_run(played, metrics=last.metrics | {"mean_jct_s": 1.0}), track=TINY)
+        verify(with_run(played, -1, metrics=last.metrics | {"mean_jct_s": 1.0}), track=TINY)
     with pytest.raises(EntryError, match=r"seed 200002, metrics: the names must be of .*utilisation"):
-        verify(with_run(played, metrics=last.metrics | {"unknown": 1.0}), track=TINY)
+        verify(with_run(played, -1, metrics=last.metrics | {"unknown": 1.0}), track=TINY)
     with pytest.raises(MismatchError, match=r"seed 200000: digest"):
         verify(claiming(played, spec="sjf", name="sjf"), track=TINY)
     for spec in ("my.module:Class", "learned:path=/tmp/model.npz", ""):

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
+from entry_case import ABOUT, told, with_decisions, with_run
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import EntryError, MismatchError
-from gpusched_env.leaderboard import About, Entry, Track, make_entry, parse_entry, record, replay, score, unpack, verify
-from gpusched_env.leaderboard.columns import pack
+from gpusched_env.leaderboard import Entry, Track, make_entry, parse_entry, record, replay, score, verify
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Decision, Refuse, Resize, simulate
 
 SLO = get_scenario("slo-v0")
 SMALL = SLO.replace(workload=dataclasses.replace(SLO.workload, jobs=40))
-ABOUT = About("ElasticFlow", "", "", "", [], "", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,43 +45,32 @@ def test_an_entry_with_refusals_and_resizes_verifies(entry: Entry) -> None:
         assert found.metrics["deadlines_met"] == run.metrics["deadlines_met"]
 
 
-def changed(entry: Entry, change: Callable[[list[Decision]], None]) -> Entry:
-    """The entry, sealed anew, with other decisions in its first run."""
-    run = entry.runs[0]
-    table = unpack(run.decisions)
-    told = list(table.decisions())
-    change(told)
-    decisions = pack(table.points.tolist(), (table.times_ms / 1000.0).tolist(), told)
-    runs = [msgspec.structs.replace(run, decisions=decisions), *entry.runs[1:]]
-    return msgspec.structs.replace(entry, runs=runs, sha256="").sealed()
-
-
-def first(told: list[Decision], kind: type) -> int:
-    return next(number for number, decision in enumerate(told) if isinstance(decision, kind))
+def first(found: list[Decision], kind: type) -> int:
+    return next(number for number, decision in enumerate(found) if isinstance(decision, kind))
 
 
 def test_a_false_refusal_is_refused(entry: Entry) -> None:
     last = len(SMALL.instance(entry.runs[0].seed).workload) - 1
 
-    def early(told: list[Decision]) -> None:
-        told[first(told, Refuse)] = Refuse(last)
+    def early(other: list[Decision]) -> None:
+        other[first(other, Refuse)] = Refuse(last)
 
-    def of_running(told: list[Decision]) -> None:
-        number = first(told, Resize)
-        told[number] = Refuse(told[number].job)
+    def of_running(other: list[Decision]) -> None:
+        number = first(other, Resize)
+        other[number] = Refuse(other[number].job)
 
     for change, says in ((early, "knows the future"), (of_running, "is refused")):
+        change(other := told(entry.runs[0].decisions))
+        forged = with_run(entry, decisions=with_decisions(entry.runs[0].decisions, other))
         with pytest.raises(MismatchError, match=rf"decision .*Refuse of job .*{says}"):
-            verify(changed(entry, change), track=TRACK)
+            verify(forged, track=TRACK)
 
 
 def test_a_refusal_that_is_left_out_is_refused(entry: Entry) -> None:
     run = entry.runs[0]
-    table = unpack(run.decisions)
-    kept = [number for number, kind in enumerate(table.kinds) if kind != "X"]
-    told = list(table.decisions())
-    times_s = (table.times_ms / 1000.0)[kept].tolist()
-    shorter = pack(table.points[kept].tolist(), times_s, [told[number] for number in kept])
+    all_told = told(run.decisions)
+    kept = [number for number, decision in enumerate(all_told) if not isinstance(decision, Refuse)]
+    shorter = with_decisions(run.decisions, [all_told[number] for number in kept], kept)
     with pytest.raises(EntryError):
         replay(SMALL.instance(run.seed), run.seed, shorter)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from entry_case import told, with_decisions
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import EntryError
-from gpusched_env.leaderboard import record, replay, unpack
+from gpusched_env.leaderboard import record, replay
 from gpusched_env.leaderboard.baseline_entries import misfit
-from gpusched_env.leaderboard.columns import pack
 from gpusched_env.leaderboard.tracks import Track
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -40,7 +40,7 @@ class Grows(Scheduler):
 
 def test_resizes_are_recorded_once_with_their_gpus() -> None:
     log, decisions = record(two_jobs(), Grows())
-    found = list(unpack(decisions).decisions())
+    found = told(decisions)
     kinds = [type(decision) for decision in found]
     assert kinds == [Start, Resize, Start, Resize]
     assert [len(decision.gpus or ()) for decision in found] == [1, 3, 1, 3]
@@ -67,12 +67,10 @@ def test_elastic_schedulers_replay_to_the_same_log(spec: str) -> None:
 def test_false_resizes_are_refused(number: int, other: Resize, says: str) -> None:
     instance = two_jobs()
     _, decisions = record(instance, Grows())
-    table = unpack(decisions)
-    told = list(table.decisions())
-    told[number] = other
-    changed = pack(table.points.tolist(), (table.times_ms / 1000.0).tolist(), told)
+    false = told(decisions)
+    false[number] = other
     with pytest.raises(EntryError, match=says):
-        replay(instance, 0, changed)
+        replay(instance, 0, with_decisions(decisions, false))
 
 
 def test_a_resize_without_its_gpus_is_refused() -> None:

@@ -11,9 +11,8 @@ from gpusched_env.baselines import BASELINES
 from gpusched_env.event_log import REFUSE
 from gpusched_env.leaderboard import TRACKS, Entry, get_track, verify
 from gpusched_env.leaderboard.baseline_entries import FOLDER, LEFT_OUT, absent, agents_of, fitting, shipped_entries
-from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.replaying import Budget
-from gpusched_env.leaderboard.verifying import verify_run
+from gpusched_env.leaderboard.verifying import check_claims, verify_run
 
 ENTRIES = shipped_entries()
 WHOLE = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
+from entry_case import ABOUT, with_run
 
 from gpusched_env.errors import EntryError, MismatchError
-from gpusched_env.leaderboard import About, Entry, Track, get_track, make_entry, verify
+from gpusched_env.leaderboard import Entry, Track, get_track, make_entry, verify
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.tracks import scored_first
 from gpusched_env.metrics import TENANT_COLUMNS
@@ -17,12 +17,7 @@ NAMES = {column.name for column in TENANT_COLUMNS}
 
 @pytest.fixture(scope="module")
 def entry() -> Entry:
-    return make_entry(TRACK, "kueue-fair", About("Kueue", "", "", "", [], "", ""), progress=False)
-
-
-def changed(entry: Entry, metrics: dict[str, float | None]) -> Entry:
-    runs = [msgspec.structs.replace(entry.runs[0], metrics=metrics), *entry.runs[1:]]
-    return msgspec.structs.replace(entry, runs=runs, sha256="").sealed()
+    return make_entry(TRACK, "kueue-fair", ABOUT, progress=False)
 
 
 def test_false_claims_about_tenants_are_refused(entry: Entry) -> None:
@@ -31,16 +26,17 @@ def test_false_claims_about_tenants_are_refused(entry: Entry) -> None:
     assert all(found.metrics.keys() >= NAMES for found in verify(entry, track=TRACK))
     for name in NAMES:
         with pytest.raises(MismatchError, match=rf"metrics\.{name}: the entry says 0.123"):
-            verify(changed(entry, claimed | {name: 0.123}), track=TRACK)
+            verify(with_run(entry, metrics=claimed | {name: 0.123}), track=TRACK)
+    less = {name: value for name, value in claimed.items() if name != "tenant_jain"}
     with pytest.raises(EntryError, match=r"metrics: the names must be .*tenant_jain"):
-        verify(changed(entry, {name: value for name, value in claimed.items() if name != "tenant_jain"}), track=TRACK)
+        verify(with_run(entry, metrics=less), track=TRACK)
 
 
 def test_only_tracks_with_tenants_have_columns_of_tenants(entry: Entry) -> None:
     assert set(scored_first("mean_jct_s", entry.runs)) >= NAMES
     [plain] = [one for one in shipped_entries("general-v1") if one.player.spec == "fifo"]
     assert not set(scored_first("mean_jct_s", plain.runs)) & NAMES
-    false = changed(plain, plain.runs[0].metrics | {"tenant_jain": 1.0})
+    false = with_run(plain, metrics=plain.runs[0].metrics | {"tenant_jain": 1.0})
     with pytest.raises(EntryError, match="metrics: the names must be"):
         verify(false, track=get_track("general-v1"))
 

@@ -4,16 +4,15 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from entry_case import TINY
 
 from gpusched_env.errors import MissingLogError
 from gpusched_env.leaderboard import (
     TRACKS,
-    Track,
     get_track,
 )
 from gpusched_env.leaderboard.baseline_entries import fitting
 
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 DOCS = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 
 

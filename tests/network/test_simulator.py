@@ -11,7 +11,7 @@ from helpers import Script
 from network_play import PROFILE, AtOnce, gpus_of, instance_of, network, paces, rates_GBps, started
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.errors import GpuschedError, ScenarioError, WorkloadError
 from gpusched_env.event_log import COMPLETE, RATE
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import CONTENTION_MODELS, Contention, Network, TopologySpec
@@ -140,6 +140,20 @@ def test_gangs_do_whole_iterations_in_a_slot(slot_s: float, expected: list[float
         validate(instance, log)
         done = log.events["time_s"][log.events["kind"] == COMPLETE]
         np.testing.assert_allclose(done, [finish] * len(gangs), rtol=1e-9)
+
+
+def test_an_iteration_longer_than_a_slot_is_refused() -> None:
+    reason = "job 0: an iteration takes 1.2 s, and a slot 1 s, so that no whole iteration fits"
+    with pytest.raises(WorkloadError, match=reason):
+        instance_of("1x8", [{0: 1}], network("kway"), profiles=[PROFILE | {"compute_s": 1.2}], slot_s=1.0)
+    instance_of("1x8", [{0: 1}], network("kway"), profiles=[PROFILE | {"compute_s": 1.0}], slot_s=1.0)
+
+
+def test_without_loss_and_overhead_placement_does_not_matter() -> None:
+    """Equal rates inside and between servers, no overhead, alpha = 0, xi1 = 0: always one contender."""
+    net = network("kway", xi1=0.0, alpha=0.0, nic_GBps=10.0, gpu_GBps=10.0, gpu_latency_s=0.0, nic_latency_s=0.0)
+    found = paces("6x8", [{5: 4}, *STRADDLERS[:3]], net, profiles=SJF_PROFILE)
+    np.testing.assert_allclose(found, [0.03] * 4, rtol=1e-12)
 
 
 def test_contention_that_grows_after_ten_slots() -> None:

@@ -17,7 +17,7 @@ from gpusched_env.problem.cluster import TIERS
 from gpusched_env.problem.workload import JOB_DTYPE, MEASURED_DTYPE, PROFILE_DTYPE, SHAPED_DTYPE, Profiles, Workload
 from gpusched_env.support.units import LATEST_S
 from gpusched_env.traces import GENERATORS, generate_workload, read_workload
-from gpusched_env.traces.profile_tables import MEASURED_TABLES, load_measured
+from gpusched_env.traces.profile_tables import MeasuredTable, load_measured
 
 
 def check_round_trip(workload: Workload, path: Path) -> None:
@@ -52,7 +52,7 @@ def test_round_trip_of_workloads_of_every_generator(tmp_path: Path, name: str) -
     check_round_trip(generate_workload(name, 3, 40), tmp_path / "saved.npz")
 
 
-@pytest.mark.parametrize("name", MEASURED_TABLES)
+@pytest.mark.parametrize("name", MeasuredTable.SHIPPED)
 def test_round_trip_of_profiles_of_every_table(tmp_path: Path, name: str) -> None:
     table = load_measured(name)
     jobs = [(model, gpus) for model, measured in table.models.items() for gpus in measured.gangs]

@@ -23,7 +23,7 @@ from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import read_slurm_cluster, read_trace
 from gpusched_env.traces.kubernetes.nodes import PRODUCT
 from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
-from gpusched_env.traces.slurm_files.facts import DEFAULT
+from gpusched_env.traces.slurm_files.kinds import DEFAULT
 from tests.pseudonyms.test_logs import OWN, SACCT, WORKLOAD
 from tests.pseudonyms.test_of_clusters import FILES, KEY, SQUEUE, TABLES
 from tests.traces.test_slurm_files import SHOWN

@@ -15,13 +15,11 @@ from typer.testing import CliRunner
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.squeue import pseudonymise_squeue
-from gpusched_env.pseudonyms.tables import pseudonymise_table
+from gpusched_env.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table
 from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import SlurmCluster, read_cluster, read_slurm_cluster, read_trace
-from gpusched_env.twin.associations import read_associations
 from gpusched_env.twin.outages import read_outages
-from gpusched_env.twin.qualities import read_qos
+from gpusched_env.twin.sacctmgr import read_associations, read_qos
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.twin.usage import read_sshare
 from tests.traces.test_slurm_files import CONF, GRES, SHOWN, SINFO, TOPOLOGY

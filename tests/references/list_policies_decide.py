@@ -128,6 +128,7 @@ class TiresiasReference(Tiresias):
         self.forgiven_s, self.waits_since_s, self.held_s, self.entered_s = (np.zeros(jobs) for _ in range(4))
         self.queued, self.checked_s = np.zeros(jobs, np.int64), 0.0
         self.upper = np.array([*self.thresholds, math.inf])
+        self.sizes = np.sort(self.history) if self.history else published_sizes()
 
     def decide(self, view: ClusterView) -> Iterator[Decision]:
         waiting = view.waiting
@@ -176,8 +177,7 @@ class TiresiasReference(Tiresias):
     def ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:
         keys = [self.entered_s[rows] if self.policy == "entry" else view.first_start_s[rows]]
         if self.policy == "gittins":
-            sizes = np.sort(self.history) if self.history else published_sizes()
-            keys.append(-rounded_keys(gittins_index(sizes, attained, self.upper[queue])))
+            keys.append(-rounded_keys(gittins_index(self.sizes, attained, self.upper[queue])))
         if self.incumbents_first:
             keys.append(~np.isin(rows, view.running))
         return keys

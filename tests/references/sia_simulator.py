@@ -32,10 +32,10 @@ from gpusched_env.baselines.elastic.sia.scheduler import Sia
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.scenarios.sia import RESTART_S as MEAN_RESTART_S
 from gpusched_env.simulator import simulate
 
 TICK_S, JOBS = 60, 25
+MEAN_RESTART_S = get_scenario("sia-hetero-v0").semantics.restore_s  # one for all applications
 TYPES = {"aws": (6, 4), "dgx-ext": (2, 8), "rtx": (3, 8)}  # nodes, and GPUs of each
 NAMES = {"T4": "aws", "A100": "dgx-ext", "RTX2080Ti": "rtx"}
 RESTART_S = {"cifar10": 50, "deepspeech2": 25, "bert": 120, "yolov3": 80, "imagenet": 250, "ncf": 15}

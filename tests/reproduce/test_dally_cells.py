@@ -11,8 +11,17 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.evaluation import RunResult
 from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.reproduce import Results, load_card
-from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TEST_SEEDS
-from gpusched_env.reproduce.dally_cells.contenders import FULL, GRID, HAND, LEARNED, MANUAL, NO_WAIT, RIVALS
+from gpusched_env.reproduce.dally_cells import (
+    FULL,
+    GRID,
+    HAND,
+    LEARNED,
+    MANUAL,
+    NO_WAIT,
+    RIVALS,
+    TEST_CELLS,
+    TEST_SEEDS,
+)  # fmt: skip
 
 JCT, P99 = "mean_jct_s", "p99_jct_s"
 

@@ -13,8 +13,8 @@ from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.report import findings_table
-from gpusched_env.reproduce.sjf_bsbf.measuring import joined, measure
-from gpusched_env.scenarios.sjf_bsbf import physical, simulated
+from gpusched_env.reproduce.sjf_bsbf import joined, measure
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import simulate
 from gpusched_env.support import figures as figures_module
 
@@ -102,7 +102,7 @@ def test_figures_show_the_ratios_of_these_runs(
 
 def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> None:
     card, results, _ = played
-    instance = simulated(jobs=160, xi=1.25).instance(200_000)
+    instance = FAMILIES["bsbf-sim-240-v1"].plain(jobs=160, xi=1.25).instance(200_000)
     mean = {
         name: float(
             job_times(instance, simulate(instance, make_scheduler(SHARING.get(name) or EXCLUSIVE[name])))[
@@ -129,7 +129,7 @@ def test_where_every_job_fills_the_memory_only_accumulation_lets_them_share(play
 
 @pytest.mark.parametrize("spec", ["sjf", "sjf-bsbf", "sjf-ffs"])
 def test_measures_follow_from_the_log(spec: str) -> None:
-    instance = physical(xi=1.25).instance(3)
+    instance = FAMILIES["bsbf-physical-30-v1"].plain(xi=1.25).instance(3)
     log = simulate(instance, make_scheduler(spec))
     found, times, gpus = measure(instance, log), job_times(instance, log), instance.workload.jobs["gpus"]
     weight = np.array([(gpus <= 4).mean(), (gpus > 4).mean()])

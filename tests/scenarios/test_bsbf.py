@@ -12,7 +12,7 @@ import pytest
 from helpers import play
 from published import TRACES, here
 
-from gpusched_env.cli.sharing import with_sharing
+from gpusched_env.cli.changing import with_sharing
 from gpusched_env.errors import GpuschedError, ScenarioError, WorkloadError
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.scenarios import get_scenario, load_scenario, save_scenario, scenario_from_dict

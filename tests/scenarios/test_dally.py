@@ -20,20 +20,19 @@ from gpusched_env.network import build_topology
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import FAMILIES, get_scenario, load_scenario, save_scenario
-from gpusched_env.scenarios.family import Parameter, ScenarioFamily
-from gpusched_env.scenarios.network_sensitive import (
+from gpusched_env.scenarios.dally import (
     DEMAND,
     EARLY_DEMAND,
     LATE_DEMAND,
     MEAN_DURATION_S,
-    NETWORK_SENSITIVE,
 )
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.simulator import Simulation, Start
 from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.support.files import file_name
 from gpusched_env.traces.profiles import mix_profiles
 
-DALLY = [family.name for family in NETWORK_SENSITIVE]
+DALLY = [f"dally-{name}-v1" for name in ("batch", "poisson", "trace", "drift")]
 BIG = "dally-poisson-v1:gpus=512,oversubscription=8,top=congested"
 
 

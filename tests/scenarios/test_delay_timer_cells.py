@@ -11,7 +11,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
 from gpusched_env.metrics import summarise
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
-from gpusched_env.reproduce.dally_cells.cells import (
+from gpusched_env.reproduce.dally_cells import (
     BETWEEN_CELLS,
     LOADS,
     NETWORKS,
@@ -23,9 +23,9 @@ from gpusched_env.reproduce.dally_cells.cells import (
     VALIDATION_SEEDS,
     TimerCell,
 )
-from gpusched_env.reproduce.dally_cells.cells import GANGS as KINDS
+from gpusched_env.reproduce.dally_cells import GANGS as KINDS
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.scenarios.delay_timer_cells import GANGS
+from gpusched_env.scenarios.dally import GANGS
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.transform import offered_load
 

@@ -21,7 +21,7 @@ from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import ACCUMULATION_DTYPE, Profiles, Workload
 from gpusched_env.sharing import LucidTable, Sharing, UserTable, synthetic
 from gpusched_env.sharing.tabulated import sub_step_options
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start
 from gpusched_env.traces.profile_tables import load_fitted
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
@@ -79,37 +79,6 @@ def test_seconds_of_an_iteration(
     assert end_s / 1_000.0 == pytest.approx(seconds, abs=5.1e-7)
     if sub_steps == 1:
         assert instance.ideal_s[0] == pytest.approx(end_s, rel=1e-12)
-
-
-class BestBenefit(Scheduler):
-    """Start waiting jobs as SJF-BSBF does, in order of their rows."""
-
-    name, clairvoyant = "best-benefit", True
-
-    def decide(self, view: ClusterView) -> Iterator[Decision]:
-        assert isinstance(view, ClairvoyantView)
-        yield from view.shared_schedule(view.waiting)
-
-
-def test_the_largest_sub_batch_that_fits_is_the_best() -> None:
-    """bert holds half of the GPU; imagenet needs all of it at 200 samples, and joins at 50."""
-    runs_s = t4_jobs([("bert", 1, 4, 1.0)]).iteration_s[0, 0, 0]
-    jobs = [("bert", 1, 4, 1_000.0 / runs_s), ("imagenet", 1, 200, 100.0)]
-    instance = t4_jobs(jobs, Cluster((NodeGroup(1, 1, "T4"),)))
-    tables = instance.sharing_tables
-    assert tables is not None
-    memory = dict(zip(tables.sub_steps[1].tolist(), tables.memory[1, :, 0].tolist(), strict=True))
-    assert memory == pytest.approx({**memory, 1: 1.0, 2: 0.625, 4: 0.4375})
-    log = play(instance, BestBenefit())
-    starts, ends = (log.events[log.events["kind"] == kind] for kind in (START, COMPLETE))
-    assert starts["sub_steps"].tolist() == [1, 4]
-    assert starts["time_s"].tolist() == [0.0, 0.0]
-    assert ends["job"].tolist() == [1, 0]
-    assert ends["time_s"][0] == pytest.approx(1.2 * 115.268)
-    assert ends["time_s"].mean() == pytest.approx(580.6876, abs=5.1e-5)
-    eight = t4_jobs(jobs, Cluster((NodeGroup(1, 1, "T4"),)))
-    worse = play(eight, Once(Start(0, gpus=(0,)), Start(1, gpus=(0,), share=True, sub_steps=8)))
-    assert worse.events["time_s"][worse.events["kind"] == COMPLETE].mean() == pytest.approx(598.6552, abs=5.1e-5)
 
 
 @settings(max_examples=40)

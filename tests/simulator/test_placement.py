@@ -81,6 +81,12 @@ def tier_of(cluster: Cluster, gpus: tuple[int, ...]) -> int:
     return RACK if len(racks_of(cluster, gpus)) == 1 else NETWORK
 
 
+def free_of(cluster: Cluster, busy: tuple[int, ...]) -> np.ndarray:
+    """Number of free GPUs of each machine."""
+    free = [gpu for gpu in range(cluster.gpus) if gpu not in busy]
+    return np.bincount(cluster.node_of_gpu[free], minlength=len(cluster.nodes))
+
+
 def every_place(cluster: Cluster, busy: tuple[int, ...], gang: int) -> list[tuple[int, ...]]:
     return list(itertools.combinations([g for g in range(cluster.gpus) if g not in busy], gang))
 
@@ -118,9 +124,7 @@ def test_pack_is_best_fit(situation) -> None:
     """
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "pack")
-    free = np.bincount(
-        cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]], minlength=len(cluster.nodes)
-    )
+    free = free_of(cluster, busy)
     if gpus is None or tier_of(cluster, gpus) == NETWORK:
         return
     if tier_of(cluster, gpus) == MACHINE:
@@ -148,9 +152,7 @@ def test_rack_stays_in_one_rack_and_refuses_only_if_every_rack_is_too_full(situa
 def whole_machines(cluster: Cluster, busy: tuple[int, ...], gang: int, one_rack: bool) -> bool:
     """Brute force: floor(g/G) entirely free machines and another one with the rest; G = GPUs of the largest machine."""
     size = int(cluster.nodes["gpus"].max())
-    free = np.bincount(
-        cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]], minlength=len(cluster.nodes)
-    )
+    free = free_of(cluster, busy)
     whole, rest = divmod(gang, size)
     for chosen in itertools.permutations(range(len(free)), whole + (rest > 0)):
         if one_rack and len({int(cluster.nodes["rack"][n]) for n in chosen}) > 1:
@@ -167,8 +169,7 @@ def test_consolidate_uses_the_fewest_machines_or_refuses(situation) -> None:
     gpus = place(cluster, busy, gang, "consolidate")
     largest_first = np.sort(cluster.nodes["gpus"])[::-1]
     machines = 1 + int(np.searchsorted(np.cumsum(largest_first), gang))  # on the empty cluster
-    held = np.bincount(cluster.node_of_gpu[list(busy)], minlength=len(cluster.nodes)) if busy else 0
-    free = cluster.nodes["gpus"] - held
+    free = free_of(cluster, busy)
     fitting = [
         nodes for nodes in map(list, itertools.combinations(range(len(free)), machines)) if gang <= free[nodes].sum()
     ]
@@ -196,10 +197,7 @@ def test_yarn_takes_whole_machines_under_one_switch_or_refuses(situation) -> Non
         return
     assert len(racks_of(cluster, gpus)) == 1
     if gang <= cluster.nodes["gpus"].max():  # the first machine with enough, not the fullest
-        free = np.bincount(
-            cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]], minlength=len(cluster.nodes)
-        )
-        assert machines_of(cluster, gpus) == {int(np.flatnonzero(free >= gang)[0])}
+        assert machines_of(cluster, gpus) == {int(np.flatnonzero(free_of(cluster, busy) >= gang)[0])}
 
 
 @settings(max_examples=60)
@@ -220,8 +218,7 @@ def test_spread_takes_gpus_evenly_from_machines(situation) -> None:
     if gpus is None:
         return
     taken = np.bincount(cluster.node_of_gpu[list(gpus)], minlength=len(cluster.nodes))
-    held = np.bincount(cluster.node_of_gpu[list(busy)], minlength=len(cluster.nodes)) if busy else 0 * taken
-    left = cluster.nodes["gpus"] - taken - held
+    left = free_of(cluster, busy) - taken
     for node, other in itertools.permutations(range(len(taken)), 2):
         if left[other] > 0:
             assert taken[node] <= taken[other] + (node < other)
@@ -258,17 +255,13 @@ def test_most_free_fills_the_emptiest_machines_first(situation) -> None:
     """As Pollux's simulator places a Tiresias job: ``Counter.most_common(1)`` until the gang is complete."""
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "most-free")
-    free = Counter(cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]].tolist())
-    free = Counter(dict(sorted(free.items())))
+    free = Counter(dict(enumerate(free_of(cluster, busy).tolist())))
     expected: Counter[int] = Counter()
     while gpus is not None and expected.total() < gang:
         node, count = free.most_common(1)[0]
         expected[node] = min(count, gang - expected.total())
         free -= Counter({node: expected[node]})
     assert Counter(cluster.node_of_gpu[list(gpus or ())].tolist()) == expected
-
-
-# --- unregistered rules
 
 
 @pytest.mark.parametrize("rule", PLACEMENT_RULES)

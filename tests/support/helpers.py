@@ -85,9 +85,22 @@ def play(instance: Instance, scheduler: Scheduler | str, seed: int = 0, **parame
     return log
 
 
+def play_both(instance: Instance, spec: str) -> EventLog:
+    """Run, validate, and return the log, which the compiled loop and ``decide`` must both give."""
+    log = play(instance, spec)
+    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+    return log
+
+
 def finish(instance: Instance, scheduler: Scheduler | str, **parameters: Any) -> list[float]:
     """Finish times [s] by job row."""
     times: list[float] = job_times(instance, play(instance, scheduler, **parameters))["finish_s"].tolist()
+    return times
+
+
+def first_starts(instance: Instance, scheduler: Scheduler | str, **parameters: Any) -> list[float]:
+    """Times [s] of the first starts by job row."""
+    times: list[float] = job_times(instance, play(instance, scheduler, **parameters))["first_start_s"].tolist()
     return times
 
 

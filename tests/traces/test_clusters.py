@@ -6,10 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from damage import check_damaged
 from helpers import finish
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from published import TRACES, here
 from typer.testing import CliRunner
 
@@ -17,7 +14,7 @@ from gpusched_env.cli.app import app
 from gpusched_env.cli.parsing import chosen_scenario
 from gpusched_env.errors import ClusterError, TraceError, WorkloadError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
-from gpusched_env.traces import CLUSTER_READERS, ReadReport, read_cluster
+from gpusched_env.traces import ReadReport, read_cluster
 
 UNNAMED = "nodes whose GPU type the file does not name, taken for V100"
 NO_RACKS = "racks made up, one for each kind of node (GPU type and GPUs per node): the file names none"
@@ -99,34 +96,6 @@ def test_virtual_clusters_share_their_nodes(tmp_path: Path) -> None:
 def test_malformed_files_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(TraceError, match=f"(?s){message}"):
         read(tmp_path, name, text)
-
-
-def test_wrong_sources() -> None:
-    with pytest.raises(TraceError, match="did you mean 'openb'"):
-        read_cluster("openbb:x")
-    with pytest.raises(TraceError, match="FORMAT:PATH; formats: bsbf, "):
-        read_cluster("openb")
-    for name in CLUSTER_READERS:
-        with pytest.raises(TraceError, match="no such file"):
-            read_cluster(f"{name}:no/such/file")
-
-
-def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
-    with pytest.raises(TraceError, match="not fetched yet"):
-        read_cluster("tiresias:@tiresias/n1g4.csv")
-    (tmp_path / "tiresias").mkdir()
-    (tmp_path / "tiresias/n1g4.csv").write_text(SWITCHES)
-    assert read_cluster("tiresias:@tiresias/n1g4.csv")[0].gpus == 24
-    assert chosen_scenario("tiny-v1", None, "tiresias:@tiresias/n1g4.csv").name == "tiny-v1 + tiresias:n1g4.csv"
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.sampled_from(sorted(FILES)), st.integers(0, 60), st.integers(0, 60), st.binary(max_size=3))
-def test_damage_gives_a_cluster_or_a_trace_error(
-    tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
-) -> None:
-    check_damaged(tmp_path, name, FILES[name].encode(), cut, place, garbage, read=read_cluster)
 
 
 def test_scenarios_and_the_command_line_accept_cluster_files(tmp_path: Path) -> None:

@@ -12,12 +12,6 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces import read_layers, read_table, read_trace
 
 FOLDER = TRACES / "dally"
-JOBS = (
-    "job_id,arrival_time,max_parallelism,model,dataset,batchsize,amp,duration,total_iterations,time_per_iteration,"
-    "submit_time,job_group_id\n"
-)
-JOB = "9,30,4,VGG,CIFAR-10,64,1,8000,4000,2.0,2020-03-26 13:42:30,8\n"
-HYPERDRIVE = "experiment-id,job-id,start-time,run-time,num-gpus\n"
 CONV = "conv1\t-1\t10\tNONE\t0\t20.5\tNONE\t0\t30\tALLREDUCE\t4096\t5\n"
 LAYERS = f"DATA\r\n2\r\n{CONV}99{CONV}99"
 
@@ -25,54 +19,6 @@ LAYERS = f"DATA\r\n2\r\n{CONV}99{CONV}99"
 def write(path: Path, text: str) -> Path:
     path.write_text(text, newline="")
     return path
-
-
-def test_work_of_dally_is_the_time_on_one_gpu_over_the_gang(tmp_path: Path) -> None:
-    rows = JOB + "7,10,1,BERT,SQuAD,32,0,600,3793464244,1.5e-7,x,3\n8,5,0,BERT,SQuAD,32,0,600,300,2,x,3\n"
-    workload, report = read_trace(f"dally:{write(tmp_path / 'log', JOBS + rows)}")
-    assert report.dropped == {"CPU job (no GPUs)": 1}
-    assert workload.jobs["id"].tolist() == [9, 7]
-    assert workload.jobs["arrival_s"].tolist() == [20, 0]
-    assert workload.jobs["gpus"].tolist() == [4, 1]
-    assert workload.jobs["duration_s"].tolist() == [2000, 600]
-    assert {name: values.tolist() for name, values in workload.attributes.items()} == {
-        "original_id": ["9", "7"],
-        "model": ["VGG", "BERT"],
-        "group": ["8", "3"],
-        "batch_size": [64, 32],
-        "total_iterations": [4000, 3_793_464_244],
-        "time_per_iteration_s": [2.0, 1.5e-7],
-    }
-
-
-def test_hyperdrive_has_two_layouts(tmp_path: Path) -> None:
-    rows = "3, application_2, 2018-06-16 04:51:49, 7953.0, 8\n4, application_1, 2018-06-16 04:51:00, 0, 1\n"
-    dated, report = read_trace(f"hyperdrive:{write(tmp_path / 'a', HYPERDRIVE + rows)}")
-    assert (report.origin, report.dropped) == ("2018-06-16T04:51:49", {"zero run time": 1})
-    assert dated.jobs[["gpus", "duration_s"]].tolist() == [(8, 7953)]
-    assert {name: values.tolist() for name, values in dated.attributes.items()} == {
-        "original_id": ["application_2"],
-        "experiment": ["3"],
-    }
-    processed = ",experiment_id,start_time,running_time,num_gpus\n207,16,30,143,1\n208,16,10,5,1\n"
-    other, _ = read_trace(f"hyperdrive:{write(tmp_path / 'b', processed)}")
-    assert other.jobs[["arrival_s", "duration_s"]].tolist() == [(20, 143), (0, 5)]
-    assert other.attributes["original_id"].tolist() == ["207", "208"]
-
-
-@pytest.mark.parametrize(
-    ("source", "text", "message"),
-    [
-        ("dally", JOBS + JOB + JOB, "line 3, field 'job_id'"),
-        ("dally", JOBS + JOB.replace("8000", "-1"), "line 2, field 'duration': '-1'"),
-        ("dally", JOBS + JOB.replace("64", "6.4"), "line 2, field 'batchsize': '6.4'"),
-        ("hyperdrive", "a,b\n1,2\n", "not a HyperDrive file"),
-        ("hyperdrive", HYPERDRIVE + "1,a,2018-06-16,1,1\n", "line 2, field 'start-time': '2018-06-16'"),
-    ],
-)
-def test_malformed_jobs_are_refused(tmp_path: Path, source: str, text: str, message: str) -> None:
-    with pytest.raises(TraceError, match=message):
-        read_trace(f"{source}:{write(tmp_path / 'log', text)}")
 
 
 def test_layers_are_columns_and_stray_totals_are_dropped(tmp_path: Path) -> None:

@@ -1,159 +1,112 @@
-"""Every reader on damaged files: a workload with counts that add up, or a TraceError with file, place and remedy."""
+"""Every reader on damaged files: a result with counts that add up, or a TraceError with file, place and remedy."""
 
 from __future__ import annotations
 
 import math
-import re
+import os
+import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import pytest
+from damage import check, damaged
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from trace_samples import PACK, SAMPLES
+from trace_samples import SAMPLES
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import READERS, describe_workload, read_trace
-from gpusched_env.traces.reading import FILES as SEVERAL
-
-WRONG: Final = [  # in place of a field
-    *(b"", b"-1", b"-0.5", b"1e400", b"-1e400", b"1e308", b"1e-320", b"9" * 30, b"-" + b"9" * 30, b"9" * 5_000, b"2.5"),
-    *(
-        b"nan",
-        b"inf",
-        b"-inf",
-        b"None",
-        b"null",
-        b"true",
-        b"x",
-        b"1_000",
-        b"0x1f",
-        b"\xd9\xa3",
-        b"x" * 300,
-        b"[]",
-        b"{}",
-    ),
-    *(b"0001-01-01 00:00:00", b"9999-12-31 23:59:59", b"2017-02-30 00:00:00", b"2017-10-07T01:00:00", b"2017-10-07"),
-    *(
-        b"0001-01-01 00:00:00+14:00",
-        b"9999-12-31 23:59:59-14:00",
-        b"2023-05-17 11:00:00+99:99",
-        b"2023-05-17 11:00:00Z",
-    ),
-    *(
-        b"\0",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"\\u0000",
-        b"\\ud800",
-        b'"',
-        b'""',
-        b",",
-        b"\t",
-        b"\n",
-        b"\r",
-        b"\xef\xbb\xbf",
-        b";",
-    ),
-]
-FIELD: Final = re.compile(rb'[^,|\t\n"\[\]{}:]+')
-REMEDY: Final = re.compile(
-    r"fetch|correct|remove|check|expected|write|unpack|shorten|right file|original|save it again|keep one|read it as",
-    re.I,
+from gpusched_env.problem.workload import Workload
+from gpusched_env.traces import (
+    READERS,
+    ReadReport,
+    describe_workload,
+    read_cluster,
+    read_kueue_tenants,
+    read_slurm_cluster,
+    read_table,
+    read_trace,
 )
+from gpusched_env.traces.parsing.map_files import guessed_map, read_map
+from gpusched_env.traces.reading import FILES as SEVERAL
+from tests.traces import test_clusters, test_kubernetes, test_map_files, test_pai_tables, test_slurm_files, test_tables
+
+EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "60"))  # damages of each file; GPUSCHED_FUZZ=2000 tries as many
+LOGS = sorted(set(READERS) - set(SEVERAL))
+PAI = {"job": test_pai_tables.JOBS, "task": test_pai_tables.TASKS, "instance": test_pai_tables.INSTANCES}
 
 
-FILES: Final = sorted(set(READERS) - set(SEVERAL))  # each needs a sample; other readers have their own tests
-PACKINGS: Final = [bytes, bytes, *PACK.values()]
-
-
-def cut(draw: st.DrawFn, data: bytes) -> bytes:
-    return data[: draw(st.integers(0, len(data)))]
-
-
-def overwritten(draw: st.DrawFn, data: bytes) -> bytes:
-    place, garbage = draw(st.integers(0, len(data))), draw(st.binary(max_size=8))
-    return data[:place] + garbage + data[place + len(garbage) :]
-
-
-def replaced(draw: st.DrawFn, data: bytes) -> bytes:
-    """Another value in one field, or in this column of every row."""
-    fields = list(FIELD.finditer(data))
-    if not fields:
-        return data
-    field, value = draw(st.sampled_from(fields)), draw(st.sampled_from(WRONG))
-    if draw(st.booleans()):
-        return data.replace(field.group(), value)
-    return data[: field.start()] + value + data[field.end() :]
-
-
-def lines_moved(draw: st.DrawFn, data: bytes) -> bytes:
-    """Two lines swapped, or one there twice, or one lost."""
-    lines = data.splitlines(keepends=True) or [b""]
-    i, j = (draw(st.integers(0, len(lines) - 1)) for _ in "ij")
-    how = draw(st.sampled_from(["swapped", "twice", "lost"]))
-    if how == "swapped":
-        lines[i], lines[j] = lines[j], lines[i]
-    elif how == "twice":
-        lines.insert(i, lines[j])
-    else:
-        del lines[i]
-    return b"".join(lines)
-
-
-def columns_swapped(draw: st.DrawFn, data: bytes) -> bytes:
-    """Two columns swapped, in all lines or in those after the header."""
-    between = draw(st.sampled_from([b",", b"|", b"\t", b" "]))
-    rows = [line.split(between) for line in data.split(b"\n")]
-    width = max(map(len, rows))
-    i, j = (draw(st.integers(0, width - 1)) for _ in "ij")
-    for row in rows[draw(st.integers(0, 1)) :]:
-        if len(row) == width:
-            row[i], row[j] = row[j], row[i]
-    return b"\n".join(between.join(row) for row in rows)
-
-
-DAMAGE: Final = [cut, overwritten, replaced, replaced, lines_moved, columns_swapped]
-
-
-@st.composite
-def damaged_files(draw: st.DrawFn, name: str) -> bytes:
-    data = draw(st.sampled_from(SAMPLES[name]))
-    for damage in draw(st.lists(st.sampled_from(DAMAGE), max_size=3)):
-        data = damage(draw, data)
-    data = draw(st.sampled_from(PACKINGS))(data)
-    return cut(draw, data) if draw(st.integers(0, 3)) == 0 else data
-
-
-def check(path: Path, source: str, data: bytes, skip: bool = False) -> None:
-    path.write_bytes(data)
-    complaint = ""
-    try:
-        workload, report = read_trace(source, skip_bad_rows=skip)
-    except TraceError as error:
-        complaint = str(error).replace(str(path), "PATH")
-    if not complaint:
-        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())
-        assert report.dropped == {reason: len(places) for reason, places in report.dropped_at.items()}
+def check_log(path: Path, source: str, skip: bool) -> None:
+    found = check(path, lambda: read_trace(source, skip_bad_rows=skip))
+    if found is not None:
+        workload, report = found
+        assert isinstance(workload, Workload)
+        assert report.kept == len(workload)
         assert report.notes == {remark: len(places) for remark, places in report.noted_at.items()}
         assert workload.jobs["arrival_s"].min() == 0
         assert all(map(math.isfinite, describe_workload(workload).values()))
-        return
-    assert complaint.startswith("PATH")
-    assert REMEDY.search(complaint), complaint
-    for number in re.findall(r"\bline (\d+)", complaint):
-        assert 1 <= int(number) <= max(1, data.count(b"\n") + data.count(b"\r") + 1) or data[:2] in PACKED, complaint
 
 
-PACKED: Final = {pack(b"x")[:2] for pack in PACK.values()}
-
-
-@pytest.mark.parametrize("name", FILES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data(), skip=st.booleans())
-def test_damage_gives_a_workload_or_a_trace_error(tmp_path: Path, name: str, data: st.DataObject, skip: bool) -> None:
+@pytest.mark.parametrize("name", LOGS)
+def test_damaged_logs(tmp_path: Path, name: str) -> None:
     path = tmp_path / "damaged"
-    check(path, f"{name}:{path}", data.draw(damaged_files(name)), skip)
+    for seed in range(EXAMPLES):
+        rng = random.Random(f"{name} {seed}")
+        path.write_bytes(damaged(rng, rng.choice(SAMPLES[name])))
+        check_log(path, f"{'auto' if seed % 6 == 0 else name}:{path}", rng.random() < 0.5)
+
+
+def others() -> dict[str, tuple[str | bytes, Callable[[Path], tuple[Any, ReadReport]]]]:
+    """Files other than logs -> content and reader."""
+    quotas, nodes = test_kubernetes.QUOTAS, test_kubernetes.NODES
+    found: dict[str, tuple[str | bytes, Callable[[Path], tuple[Any, ReadReport]]]] = {
+        "quotas": (quotas, read_kueue_tenants),
+        "nodes": (nodes, lambda path: read_cluster(f"kubernetes:{path}")),
+    }
+    for name, text in test_clusters.FILES.items():
+        found[f"cluster {name}"] = text, lambda path, name=name: read_cluster(f"{name}:{path}")
+    for name, data in test_tables.SAMPLES.items():
+        found[f"table {name}"] = data, lambda path, name=name: read_table(f"{name}:{path}")
+    return found
+
+
+@pytest.mark.parametrize("name", others())
+def test_damaged_clusters_tables_and_quotas(tmp_path: Path, name: str) -> None:
+    data, read = others()[name]
+    path = tmp_path / "damaged"
+    for seed in range(EXAMPLES):
+        rng = random.Random(f"{name} {seed}")
+        path.write_bytes(damaged(rng, data if isinstance(data, bytes) else data.encode()))
+        check(path, lambda: read(path))
+
+
+@pytest.mark.parametrize("name", sorted(test_slurm_files.FILES))
+def test_damaged_files_of_slurm(tmp_path: Path, name: str) -> None:
+    for other, text in test_slurm_files.FILES.items():
+        (tmp_path / other).write_text(text)
+    for seed in range(EXAMPLES):
+        (tmp_path / name).write_bytes(damaged(random.Random(seed), test_slurm_files.FILES[name].encode()))
+        paths = [tmp_path / each for each in ([name] if seed % 2 else dict.fromkeys([name, "slurm.conf"]))]
+        found = check(tmp_path / name, partial(read_slurm_cluster, *paths))
+        if found is not None:
+            assert [node.gpus for node in found[0].nodes] == found[0].cluster.nodes["gpus"].tolist(), seed
+
+
+@pytest.mark.parametrize("table", PAI)
+def test_damaged_tables_of_pai(tmp_path: Path, table: str) -> None:
+    path = test_pai_tables.tables(tmp_path, **PAI) / f"pai_{table}_table.csv"
+    for seed in range(EXAMPLES):
+        path.write_bytes(damaged(random.Random(seed), PAI[table].encode()))
+        check(path, lambda: read_trace(f"pai-tables:{tmp_path}"))
+
+
+def test_damaged_mappings(tmp_path: Path) -> None:
+    text = guessed_map(test_map_files.own(tmp_path)).encode()
+    path = tmp_path / "m.toml"
+    for seed in range(2 * EXAMPLES):
+        path.write_bytes(damaged(random.Random(seed), text))
+        check(path, lambda: (read_map(path), ReadReport("map", str(path))))
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -172,13 +125,6 @@ def test_junk_is_refused(tmp_path: Path, name: str, junk: bytes) -> None:
         with pytest.raises(TraceError) as caught:
             read_trace(f"{source}:{path}")
         assert str(path) in str(caught.value)
-
-
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data(), name=st.sampled_from(FILES))
-def test_damage_does_not_mislead_auto(tmp_path: Path, data: st.DataObject, name: str) -> None:
-    path = tmp_path / "damaged"
-    check(path, f"auto:{path}", data.draw(damaged_files(name)))
 
 
 @pytest.mark.parametrize(

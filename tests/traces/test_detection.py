@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from published import TRACES, here
 from trace_samples import LAYOUTS, SAMPLES
 
 from gpusched_env.errors import TraceError
@@ -98,30 +97,3 @@ def test_a_scenario_is_the_same_whether_its_format_is_given_or_found(tmp_path: P
     assert found.fingerprint() == tiny.with_workload(f"tiresias:{path}", max_gpus=4).fingerprint()
     with pytest.raises(TraceError, match="unknown parameter 'x': known: estimate, gpu_resource, map, skip_bad_rows"):
         tiny.with_workload(f"auto:{path}", parameters={"x": 1})
-
-
-@here
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("philly", "philly/philly_jobs.csv.gz"),
-        ("philly", "philly/full_log_sample_1000.csv"),
-        ("philly", "philly/cluster_job_log_sample.json"),
-        ("helios", "helios/cluster_log_sample.csv"),
-        ("acme", "acme/kalos_gpu_jobs_first800.csv.gz"),
-        ("acme", "acme/trace_kalos_sample.csv"),
-        ("acme", "acme/trace_seren_sample.csv"),
-        ("openb", "alibaba/openb_pod_list_default.csv.gz"),
-        ("elasticflow", "philly/elasticflow_103959.csv.gz"),
-        ("chronus", "chronus/trace_job_Philly_MIX2.csv.gz"),
-        ("swf", "swf/hpc2n_extract.swf.gz"),
-        ("swf", "swf/lublin_256.swf.gz"),
-        ("tiresias", "tiresias/60_job.csv"),
-        ("shockwave", "shockwave/120_jobs_dynamic.trace"),
-        ("gavel", "gavel/max_min_fairness.trace"),
-        ("gavel", "gavel/msr_seed0_103959.trace.gz"),
-        ("hydra", "hydra/20_ddl.csv.gz"),
-    ],
-)
-def test_published_files_are_found(name: str, file: str) -> None:
-    assert resolve_source(f"auto:{TRACES / file}")[0] == name

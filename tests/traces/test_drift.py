@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from gpusched_env.errors import WorkloadError
 from gpusched_env.traces import generate_workload
 
 DAY = 86_400.0  # [s]
@@ -80,20 +79,3 @@ def test_without_a_shift_the_mix_stays() -> None:
     plain = generate_workload("drift", 3, 1_000, rate_per_s=RATE, demand=SMALL)
     late = generate_workload("drift", 3, 1_000, rate_per_s=RATE, demand=SMALL, late_demand=LARGE)
     assert plain.fingerprint() == late.fingerprint()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"swing": 1.5}, "swing is 1.5: it must be a share"),
-        ({"swing": -0.1}, "swing is -0.1"),
-        ({"period_s": 0.0}, "period_s is 0.0: it must be a finite number > 0"),
-        ({"rate_per_s": -1.0}, "rate_per_s is -1.0"),
-        ({"shift_s": -1.0}, "shift_s is -1.0: it must be a time >= 0"),
-        ({"late_demand": {"0": 1.0}}, "give gang sizes from 1"),
-        ({"late_demand": "large"}, "demand is large"),
-    ],
-)
-def test_errors_name_the_parameter(parameters: dict[str, object], message: str) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        generate_workload("drift", 0, 10, **parameters)

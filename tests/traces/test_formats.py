@@ -1,4 +1,4 @@
-"""Acme, Standard Workload Format, PAI, openb, ElasticFlow, Chronus: one small file for each rule of a reader."""
+"""Acme and the Standard Workload Format: one small file for each rule of a reader."""
 
 from __future__ import annotations
 
@@ -18,15 +18,6 @@ KALOS = (
     "fail_time,stop_time,duration,queue,gpu_time\n"
 )
 SHORT = "job_id,gpu_num,submit_time,duration,queue\n"
-PAI = "job_id,arrival_s,service_sec,gpu_count\n"
-OPENB = (
-    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
-)
-ELASTICFLOW = "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration\n"
-CHRONUS = (
-    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
-    "best_effort,job_type\n"
-)
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -50,12 +41,6 @@ def swf(
     job: int, submit: object, run: object, allocated: object, requested: object = -1, time: object = -1, status: int = 1
 ) -> str:
     return f"{job} {submit} 0 {run} {allocated} -1 -1 {requested} {time} -1 {status} 7 -1 -1 2 -1 -1 -1\n"
-
-
-def pod(
-    name: str, gpus: int, milli: object, created: object, scheduled: object, deleted: object, spec: str = ""
-) -> str:
-    return f"{name},4000,512,{gpus},{milli},{spec},LS,Running,{created},{deleted},{scheduled}\n"
 
 
 def test_duration_has_the_queue_in_kalos_and_not_in_seren(tmp_path: Path) -> None:
@@ -138,57 +123,7 @@ def test_swf_needs_no_header(tmp_path: Path) -> None:
     assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 7, 6.0)]
 
 
-def test_pai(tmp_path: Path) -> None:
-    workload, report = read_trace("pai:" + write(tmp_path / "t", PAI + "w#1,16670.0,20.0,8\nw#2,16680.5,172800.0,1\n"))
-    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 8, 20.0), (10.5, 1, 172_800.0)]
-    assert (workload.name, report.format, report.origin) == ("pai", "pai", "")
-
-
-def test_openb(tmp_path: Path) -> None:
-    rows = [
-        pod("a", 1, 460, 100, 103, 110, "V100M16|V100M32"),
-        pod("b", 8, 1000, 105, 105, 125),
-        pod("c", 0, 0, 0, "", ""),
-        pod("d", 1, 1000, 0, "", 50),
-        pod("e", 1, 1000, 0, 5, ""),
-        pod("f", 1, 1000, 0, 5, 4),
-        pod("g", 1, 10, 0, 5, 5),
-    ]
-    workload, report = read_trace("openb:" + write(tmp_path / "t", OPENB + "".join(rows)))
-    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 7.0), (5.0, 8, 20.0)]
-    assert workload.attributes["gpu_spec"].tolist() == ["V100M16|V100M32", ""]
-    assert workload.attributes["gpu_milli"].tolist() == [460, 1000]
-    assert workload.attributes["cpu_milli"].tolist() == [4000, 4000]
-    assert workload.attributes["memory_mib"].tolist() == [512, 512]
-    assert report.notes == {"pods with a share of a GPU, rounded up to one GPU": 1}
-    assert report.dropped == {
-        CPU: 1,
-        "never scheduled": 1,
-        "still running at the end of the log": 1,
-        "deleted before it was scheduled": 1,
-        "zero run time": 1,
-    }
-
-
-def test_elasticflow(tmp_path: Path) -> None:
-    rows = "0,10,5,vgg16,110,256,1,90,90,5\n1,30,5,bert,20,64,4,7,7,5\n"
-    workload, _ = read_trace("elasticflow:" + write(tmp_path / "t", ELASTICFLOW + rows))
-    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 90.0), (20.0, 4, 7.0)]
-    assert workload.attributes["model"].tolist() == ["vgg16", "bert"]
-    assert workload.attributes["deadline_s"].tolist() == [100, -10]
-
-
-def test_chronus_is_in_minutes(tmp_path: Path) -> None:
-    rows = "0,v,1,10,5,alexnet,96,5,159-189,10-8,0,soft\n1,v,0,3,5,alexnet,9,5,20,10,0,strict\n"
-    rows += "2,v,4,4,5,vgg16,1.5,5,0,0,1,best\n"
-    workload, report = read_trace("chronus:" + write(tmp_path / "t", CHRONUS + rows))
-    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(360.0, 1, 5760.0), (0.0, 4, 90.0)]
-    assert workload.attributes["job_type"].tolist() == ["soft", "best"]
-    assert report.dropped == {CPU: 1}
-
-
 ACME_GOOD = kalos("a", 8, "COMPLETED", at(0), at(0, 10), at(1), 60, 10)
-OPENB_GOOD = pod("a", 1, 460, 100, 103, 110)
 
 
 @pytest.mark.parametrize(
@@ -213,16 +148,6 @@ OPENB_GOOD = pod("a", 1, 460, 100, 103, 110)
         ("swf", swf(1, 0, 1, 1, 1, "x"), ["line 1", "'requested time'"]),
         ("swf", swf(1, 0, 1, 1, status=9), ["line 1", "'status'", "'9'"]),
         ("swf", swf(1, 0, 1, 1).encode() + b"\xff\n", ["line 2", "UTF-8"]),
-        ("pai", PAI + "w,1,2,0.5\n", ["line 2", "'gpu_count'", "whole"]),
-        ("pai", "job_id,arrival_s,gpu_count\n1,2,3\n", ["line 1", "'service_sec'", "missing"]),
-        ("openb", OPENB + OPENB_GOOD * 2, ["line 3", "'name'", "twice"]),
-        ("openb", OPENB + pod("a", 1, 0, 0, 1, 2), ["line 2", "'gpu_milli'", "1 to 1000"]),
-        ("openb", OPENB + pod("a", 1, 1001, 0, 1, 2), ["line 2", "'gpu_milli'"]),
-        ("openb", OPENB + pod("a", 1, 1000, "", 1, 2), ["line 2", "'creation_time'"]),
-        ("elasticflow", ELASTICFLOW + "0,10,5,vgg16,inf,256,1,90,90,5\n", ["line 2", "'ddl'", "finite"]),
-        ("elasticflow", CHRONUS, ["line 1", "'ddl'", "missing"]),
-        ("chronus", CHRONUS + "0,v,1,10,5,m,-1,5,1,1,0,soft\n", ["line 2", "'duration'", "minutes"]),
-        ("chronus", CHRONUS + "0,v,1,1e308,5,m,1,5,1,1,0,soft\n", ["line 2", "'submit_time'", "at most 1e+15"]),
     ],
 )
 def test_malformed_files_name_place_field_and_remedy(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusched_env.errors import WorkloadError
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
+from gpusched_env.scenarios import FAMILIES as SCENARIO_FAMILIES
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.scenarios.hadar import hadar_cluster
 from gpusched_env.traces import generate_workload
 from gpusched_env.traces.profile_tables import load_measured
 
@@ -54,7 +53,7 @@ def test_work_takes_the_gpu_hours_drawn_on_v100_in_one_machine() -> None:
 def test_rates_are_those_measured_together_and_spread() -> None:
     """LM with batch 80 on two V100 or P100: 58.09 and 31.84 on one machine, 17.75 and 17.27 spread (Gavel's table)."""
     for setting, spread in (("measured", (17.747, 17.265)), ("free", (58.092, 31.841))):
-        scenario = hadar_cluster(jobs=2_000, spread=setting)
+        scenario = SCENARIO_FAMILIES["hadar-60gpu-v1"].plain(jobs=2_000, spread=setting)
         instance: Instance = scenario.instance(5)
         profile = instance.workload.profiles.rows["name"].tolist().index("LM (batch size 80)")
         job_class = instance.classes.tolist().index([profile, 2])
@@ -77,27 +76,15 @@ def test_arrivals_are_static_poisson_or_bursty() -> None:
     assert still.jobs["iterations"].tolist() == moving.jobs["iterations"].tolist()  # only arrivals differ
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"mean_gap_s": -1.0}, "mean_gap_s is -1.0"),
-        ({"bursty": True}, "bursty is true but mean_gap_s is 0"),
-        ({"demand": {"3": 1.0}}, "no ResNet-18 was measured on 3 GPUs"),
-        ({"gap_s": 1.0}, "unknown parameter 'gap_s'"),
-    ],
-)
-def test_bad_parameters_are_refused(parameters: dict, message: str) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        drawn(**parameters)
-
-
 def test_the_scenario_is_the_documented_cluster() -> None:
     scenario = get_scenario("hadar-60gpu-v1")
     assert scenario.cluster.describe() == "60 GPUs: 5 nodes x 4 V100, 5 nodes x 4 P100, 5 nodes x 4 K80 in 3 racks"
     instance = scenario.instance(200_000)
     assert len(instance.workload) == 480
     assert instance.workload.profiles.gpu_types == scenario.cluster.gpu_types
-    everywhere = [hadar_cluster(jobs=100, gangs="large").instance(seed) for seed in range(12)]
+    everywhere = [
+        SCENARIO_FAMILIES["hadar-60gpu-v1"].plain(jobs=100, gangs="large").instance(seed) for seed in range(12)
+    ]
     assert any(np.isinf(drawn.iteration_s).any() for drawn in everywhere)  # ResNet-50 (128) does not fit on four K80
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.problem.workload import Workload
@@ -165,30 +163,3 @@ def test_the_fingerprint_depends_on_every_table(tmp_path: Path) -> None:
     (tmp_path / "pai_instance_table.csv").mkdir()
     with pytest.raises(WorkloadError, match="cannot be read"):
         scenario.fingerprint()
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    table=st.sampled_from(["job", "task", "instance"]),
-    cut=st.integers(0, len(TASKS)),
-    place=st.integers(0, len(TASKS)),
-    garbage=st.binary(max_size=8),
-)
-def test_damage_gives_a_workload_or_a_trace_error(
-    tmp_path: Path, table: str, cut: int, place: int, garbage: bytes
-) -> None:
-    contents = {"job": JOBS, "task": TASKS, "instance": INSTANCES}
-    tables(tmp_path, **contents)
-    path = tmp_path / f"pai_{table}_table.csv"
-    damaged = bytearray(contents[table].encode()[: cut or None])
-    damaged[place : place + len(garbage)] = garbage
-    path.write_bytes(bytes(damaged))
-    complaint = ""
-    try:
-        workload, report = read(tmp_path)
-    except TraceError as error:
-        complaint = str(error)
-    if complaint:
-        assert str(path) in complaint or f"{tmp_path}: no usable job" in complaint
-    else:
-        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())

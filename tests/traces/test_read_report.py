@@ -7,8 +7,6 @@ import resource
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
@@ -45,17 +43,6 @@ def test_every_place_is_written_and_a_few_are_shown(log: Path, tmp_path: Path) -
     ]
     assert report.places == {"run time unknown": [3, 7], "zero run time": [5]}
     assert report.describe().splitlines()[-2:] == [f"  note 6: {LONG}", f"  note 1: {OTHER}"]
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=50))
-def test_counts_are_the_number_of_places(events: list[tuple[str, bool]]) -> None:
-    report = ReadReport("x", "y")
-    for place, (reason, dropped) in enumerate(events, 2):
-        (report.drop if dropped else report.note)(reason, place)
-    assert report.dropped == {reason: len(places) for reason, places in report.dropped_at.items()}
-    assert report.notes == {remark: len(places) for remark, places in report.noted_at.items()}
-    assert sum(report.dropped.values()) + sum(report.notes.values()) == len(events)
-    assert all(len(places) <= 5 for places in report.places.values())
 
 
 def test_nothing_to_report_is_a_header(tmp_path: Path) -> None:

@@ -5,19 +5,28 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from trace_samples import LAYOUTS, WRITERS
+from trace_samples import LAYOUTS as LOGS
+from trace_samples import SAMPLES, WRITERS
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces import READERS, read_trace, read_workload
+from gpusched_env.traces import (
+    CLUSTER_READERS,
+    LAYOUTS,
+    READERS,
+    read_cluster,
+    read_table,
+    read_trace,
+    read_workload,
+)  # fmt: skip
+from tests.traces import test_tables
 
 PROCESSED = "timestamp,duration,num_gpus,gpu_time,cluster\n"
-ORIGINAL = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -37,28 +46,6 @@ def record(jobid: str, submitted: str, *attempts: dict[str, Any]) -> dict[str, A
 
 A = attempt("2017-10-07 01:00:00", "2017-10-07 01:01:00", 8)
 B = attempt("2017-10-07 02:00:00", "2017-10-07 02:00:30", 8, 8)
-
-
-def test_philly_csv_unsorted(tmp_path: Path) -> None:
-    rows = "2017-10-09 00:00:10,5.0,2,10.0,b\n2017-10-09 00:00:00,7.5,1,7.5,a\n"
-    workload, report = read_trace("philly:" + write(tmp_path / "p.csv", PROCESSED + rows))
-    assert workload.jobs["arrival_s"].tolist() == [10.0, 0.0]
-    assert workload.jobs["duration_s"].tolist() == [5.0, 7.5]
-    assert workload.jobs["gpus"].tolist() == [2, 1]
-    assert np.isnan(workload.jobs["iterations"]).all()
-    assert workload.attributes["virtual_cluster"].tolist() == ["b", "a"]
-    assert report.origin == "2017-10-09T00:00:00"
-    assert (report.rows, report.kept, report.format) == (2, 2, "philly-csv")
-
-
-def test_unusable_rows_are_dropped_counted_and_located(tmp_path: Path) -> None:
-    rows = "2017-10-09 00:00:00,5,0,0,a\n2017-10-09 00:00:05,0,1,0,a\n2017-10-09 00:01:00,5,1,5,a\n"
-    workload, report = read_trace("philly-csv:" + write(tmp_path / "p.csv", PROCESSED + rows))
-    assert report.dropped == {"CPU job (no GPUs)": 1, "zero run time": 1}
-    assert report.places == {"CPU job (no GPUs)": [2], "zero run time": [3]}
-    assert workload.jobs["arrival_s"].tolist() == [0.0]  # time counts from the first submission kept
-    assert workload.jobs["id"].tolist() == [2]
-    assert "line 3" in report.describe()
 
 
 def test_philly_json_sums_attempts_and_takes_the_largest_gang(tmp_path: Path) -> None:
@@ -84,18 +71,6 @@ def test_philly_json_sums_attempts_and_takes_the_largest_gang(tmp_path: Path) ->
     assert report.rows == report.kept + sum(report.dropped.values())
 
 
-def test_helios_both_layouts(tmp_path: Path) -> None:
-    rows = "7,u,v,8,64,1,COMPLETED,2020-04-01 00:01:00,x,y,30,5\n8,u,v,0,4,1,FAILED,2020-04-01 00:00:00,x,y,9,0\n"
-    workload, report = read_trace("helios:" + write(tmp_path / "log.csv", ORIGINAL + rows))
-    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 8, 30.0)]
-    assert report.dropped == {"CPU job (no GPUs)": 1}
-    assert workload.attributes["status"].tolist() == ["COMPLETED"]
-    four = "job_id,arrival_s,service_sec,gpu_count\n7#0,5.5,30.0,8\n7#1,6,1,1\n"
-    workload, report = read_trace("helios:" + write(tmp_path / "four.csv", four))
-    assert workload.jobs["arrival_s"].tolist() == [0.0, 0.5]
-    assert report.origin == ""
-
-
 def test_saved_workload_is_a_format(tmp_path: Path) -> None:
     workload = Workload.from_columns([0, 1], [1, 2], [3, 4])
     workload.save(tmp_path / "w.npz")
@@ -111,14 +86,6 @@ GOOD = "2017-10-09 00:00:10,5.0,2,10.0,b\n"
         ("philly", "", ["empty"]),
         ("philly", PROCESSED, ["no usable job"]),
         ("philly", PROCESSED + GOOD + "2017-10-09 00:00:10,5.0,2,10.0\n", ["line 3", "4 fields", "5"]),
-        ("philly", PROCESSED + GOOD + "2017-10-09 00:00:10,nan,2,1,b\n", ["line 3", "'duration'", "finite"]),
-        ("philly", PROCESSED + "2017-10-09 00:00:10,-1,2,1,b\n", ["line 2", "'duration'", "-1"]),
-        ("philly", PROCESSED + "2017-10-09 00:00:10,1e999,2,1,b\n", ["line 2", "'duration'"]),
-        ("philly", PROCESSED + "2017-10-09 00:00:10,1_0,2,1,b\n", ["line 2", "'duration'"]),
-        ("philly", PROCESSED + "2017-10-09 00:00:10,1,1.5,1,b\n", ["line 2", "'num_gpus'", "whole"]),
-        ("philly", PROCESSED + "2017-10-09 00:00:10,1,4e9,1,b\n", ["line 2", "'num_gpus'"]),
-        ("philly", PROCESSED + "2017-13-09 00:00:10,1,1,1,b\n", ["line 2", "'timestamp'", "YYYY"]),
-        ("philly", PROCESSED + "yesterday,1,1,1,b\n", ["line 2", "'timestamp'"]),
         ("philly", (PROCESSED + GOOD).encode() + b"\xff\xfe\n", ["line 3", "UTF-8"]),
         ("philly", PROCESSED + '"2017-10-09 00:00:10,1,1,1,b\n', ["CSV"]),
         ("philly", "timestamp,duration,cluster\nx,y,z\n", ["line 1", "'num_gpus'", "missing"]),
@@ -132,10 +99,6 @@ GOOD = "2017-10-09 00:00:10,5.0,2,10.0,b\n"
         ("philly", json.dumps([record("a", "2017-10-07 00:59:00", A)])[:-40], ["record 0", "cut"]),
         ("philly", json.dumps([record("a", "2017-10-07", A)]), ["record 1", "'submitted_time'"]),
         ("philly", json.dumps([{**record("a", "None"), "attempts": "x"}]), ["record 1", "'attempts'", "list"]),
-        ("helios", "job_id,arrival_s,service_sec,gpu_count\n1,0,1,1\n1,0,1,1\n", ["line 3", "'job_id'", "twice"]),
-        ("helios", "job_id,arrival_s,service_sec,gpu_count\n1,-5,1,1\n", ["line 2", "'arrival_s'"]),
-        ("helios", ORIGINAL + "1,u,v,one,1,1,FAILED,2020-04-01 00:00:00,x,y,9,0\n", ["line 2", "'gpu_num'", "'one'"]),
-        ("helios", "a\n1\n", ["not a Helios file"]),
         ("helios", gzip.compress(b"x" * 1000, mtime=0)[:-9], ["gzip", "cut"]),
         ("file", "nonsense", ["not a workload file"]),
     ],
@@ -156,17 +119,45 @@ def test_a_file_without_line_ends_is_not_read_into_memory(tmp_path: Path) -> Non
         read_trace(f"philly:{path}")
 
 
-def test_wrong_sources() -> None:
-    with pytest.raises(TraceError, match="did you mean 'philly'"):
-        read_trace("phily:x")
-    with pytest.raises(TraceError, match="FORMAT:PATH"):
-        read_trace("x.csv")
-    for name in READERS:
+SOURCES: list[tuple[Callable[[str], object], Any, str, str]] = [  # reader, its formats, a wrong name, what it means
+    (read_trace, READERS, "phily", "philly"),
+    (read_cluster, CLUSTER_READERS, "openbb", "openb"),
+    (read_table, LAYOUTS, "lucid-pair", "lucid-pairs"),
+]
+
+
+@pytest.mark.parametrize(("reader", "formats", "wrong", "meant"), SOURCES)
+def test_wrong_sources(reader: Callable[[str], object], formats: list[str], wrong: str, meant: str) -> None:
+    with pytest.raises(TraceError, match=f"did you mean '{meant}'"):
+        reader(f"{wrong}:x")
+    with pytest.raises(TraceError, match=f"write FORMAT:PATH.*; formats: {sorted(formats)[0]}, "):
+        reader("x.csv")
+    for name in formats:
         with pytest.raises(TraceError, match=r"(?i)no such file"):
-            read_trace(f"{name}:no/such/file")
+            reader(f"{name}:no/such/file")
 
 
-@pytest.mark.parametrize(("name", "number"), LAYOUTS)
+@pytest.mark.parametrize(
+    ("reader", "source", "content"),
+    [
+        (read_trace, "tiresias:@tiresias/60_job.csv", SAMPLES["tiresias"][0]),
+        (read_cluster, "tiresias:@tiresias/n1g4.csv", b"num_switch,num_node_p_switch,num_gpu_p_node\n3,2,4\n"),
+        (read_table, "openb-pods:@alibaba/openb_pod_list_multigpu20.csv", test_tables.SAMPLES["openb-pods"]),
+    ],
+)
+def test_fetched_files_have_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Callable[[str], object], source: str, content: bytes
+) -> None:
+    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
+    name = source.partition("@")[2]
+    with pytest.raises(TraceError, match=f"not fetched yet; do that with: gpusched traces fetch {name}"):
+        reader(source)
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_bytes(content)
+    assert reader(source)
+
+
+@pytest.mark.parametrize(("name", "number"), LOGS)
 def test_reading_takes_at_most_300_bytes_a_job_beside_the_workload(tmp_path: Path, name: str, number: int) -> None:
     """benchmarks/traces.py measures the same bound on a million jobs."""
     rows = 3_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
@@ -81,16 +80,3 @@ def test_parameters() -> None:
     changed = drawn(demand={"2": 1, "4": 1})
     assert np.unique(changed.jobs["gpus"], return_counts=True)[1].tolist() == [80, 80]
     assert (drawn(extra=0.0).profiles.rows["gradient_bytes"] == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"extra": 1.0}, "extra"),
-        ({"max_gpus": 0}, "max_gpus"),
-        ({"contenders": 8}, "unknown parameter"),
-    ],
-)
-def test_wrong_parameters_are_refused(parameters: dict[str, float], words: str) -> None:
-    with pytest.raises(WorkloadError, match=words):
-        drawn(**parameters)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from gpusched_env.cli.spread_notes import spread_note
+from gpusched_env.cli.app import app
+from gpusched_env.cli.playing import spread_note
 from gpusched_env.errors import WorkloadError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.cluster import MACHINE, Cluster
@@ -75,22 +75,9 @@ def test_the_cost_of_spreading_is_reported(scenario: Scenario) -> None:
 
 
 def test_the_command_reports_the_cost_and_has_the_switch(scenario: Scenario) -> None:
-    source = scenario.workload.source
-    command = [
-        sys.executable,
-        "-m",
-        "gpusched_env.cli",
-        "run",
-        "--scenario",
-        "gavel-continuous-v1",
-        "--workload",
-        source,
-    ]
+    command = ["run", "--scenario", "gavel-continuous-v1", "--workload", scenario.workload.source]
     command += ["--cluster", "8x1@V100", "--scheduler", "fifo"]
-    charged, free = (
-        subprocess.run([*command, *options], capture_output=True, text=True, check=True).stdout
-        for options in ([], ["--ignore-placement"])
-    )
+    charged, free = (CliRunner().invoke(app, [*command, *more]).output for more in ([], ["--ignore-placement"]))
     assert "note: 1 of 2 jobs fit into no machine" in charged
     assert "fit into no machine" not in free
     assert "+ ignore placement" in free

@@ -17,10 +17,9 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces.elastic import elastic_jobs
 from gpusched_env.traces.elastic_applications import LEAST_BATCH, _adaptive_times, _part_times
-from gpusched_env.traces.profile_tables import load_fitted, load_steps, read_steps, write_steps
+from gpusched_env.traces.profile_tables import load_fitted, load_steps
 from gpusched_env.traces.profile_tables.fitting import fit_table
-from gpusched_env.traces.profile_tables.pollux import SIA_TYPES, _measurements
-from gpusched_env.traces.profile_tables.pollux_steps import placement_of
+from gpusched_env.traces.profile_tables.pollux import SIA_TYPES, _measurements, placement_of
 
 MEASURED = TRACES / "pollux" / "measured"
 TABLE = load_steps("pollux-steps")
@@ -44,23 +43,6 @@ def test_a_step_between_two_measured_batches() -> None:
     assert sum(TABLE.seconds("cifar10", 1, 1, 40)) == pytest.approx(0.047525, abs=2e-6)
     assert TABLE.seconds("cifar10", 1, 1, 31) is None
     assert TABLE.seconds("cifar10", 8, 1, 40) is None
-
-
-def test_a_written_table_is_read_back(tmp_path: Path) -> None:
-    write_steps(TABLE, tmp_path / "steps.json")
-    again = read_steps(tmp_path / "steps.json")
-    assert again.applications == TABLE.applications
-    for name, gangs in TABLE.steps.items():
-        assert gangs.keys() == again.steps[name].keys()
-        assert all(np.array_equal(gangs[gang], again.steps[name][gang]) for gang in gangs)
-    assert (tmp_path / "steps.json").stat().st_size < 80_000
-
-
-@pytest.mark.parametrize("text", ["{}", "[", '{"name": 1}'])
-def test_a_damaged_table_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "steps.json").write_text(text, encoding="utf-8")
-    with pytest.raises(WorkloadError, match="not as gpusched traces fit-profiles writes it"):
-        read_steps(tmp_path / "steps.json")
 
 
 def test_gangs_are_on_as_few_machines_as_hold_them() -> None:

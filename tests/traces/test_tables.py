@@ -7,16 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import check_damaged
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from published import TRACES, here
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import LAYOUTS, ReadReport, Table, read_table
-from gpusched_env.traces.layouts import BARE, NAMED
+from gpusched_env.traces.tables import BARE, NAMED
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,12000,16384,1,460\np1,8000,30517,8,1000\n"
 CAPACITY = "date,vcA,vcB,total\n2020-04-01,112,8,120\n2020-04-02,0,8,8\n"
@@ -138,31 +135,6 @@ def test_malformed_tables_are_refused(tmp_path: Path, name: str, data: str | byt
     with pytest.raises(TraceError, match=message) as caught:
         read(tmp_path, name, data)
     assert str(tmp_path / "table") in str(caught.value)
-
-
-def test_wrong_sources() -> None:
-    with pytest.raises(TraceError, match="did you mean 'lucid-pairs'"):
-        read_table("lucid-pair:x")
-    with pytest.raises(TraceError, match="write FORMAT:PATH, or auto:PATH; formats: acme-summary, "):
-        read_table("x.csv")
-    with pytest.raises(TraceError, match="no such file"):
-        read_table("lucid-pairs:no/such/file")
-
-
-def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
-    source = "openb-pods:@alibaba/openb_pod_list_multigpu20.csv"
-    with pytest.raises(TraceError, match="not fetched yet; do that with: gpusched traces fetch alibaba/openb_pod"):
-        read_table(source)
-    (tmp_path / "alibaba").mkdir()
-    (tmp_path / "alibaba/openb_pod_list_multigpu20.csv").write_text(PODS)
-    assert len(read_table(source)[0]) == 2
-
-
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.sampled_from(sorted(SAMPLES)), st.integers(0, 120), st.integers(0, 120), st.binary(max_size=4))
-def test_damage_gives_a_table_or_a_trace_error(tmp_path: Path, name: str, cut: int, place: int, garbage: bytes) -> None:
-    check_damaged(tmp_path, name, SAMPLES[name], cut, place, garbage, read=read_table)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -1,6 +1,7 @@
-"""A twin fitted to a log: the planted policy is found, scores and remainders agree with hand counts."""
+"""A twin's policy from files of Slurm, and names that mean something else, too: an account and a partition ``all``."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +18,7 @@ from gpusched_env.simulator import simulate
 from gpusched_env.traces import read_workload
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
-from gpusched_env.twin.associations import read_associations
-from gpusched_env.twin.configuration import node_numbers, pools_of
+from gpusched_env.twin.configuration import known_policy, node_numbers, pools_of
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.inferred_priorities import (
@@ -30,13 +30,20 @@ from gpusched_env.twin.inferred_priorities import (
     share_factors,
     without_limited,
 )
-from gpusched_env.twin.model import leaf_names
+from gpusched_env.twin.model import grown_tree, leaf_names
 from gpusched_env.twin.outages import read_outages, with_outages
-from gpusched_env.twin.qualities import read_qos
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
-from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.scoring import closeness, distribution_distance, rank_correlation, score_replay, size_names
+from gpusched_env.twin.sacctmgr import read_associations, read_qos
+from gpusched_env.twin.scoring import (
+    _rows,
+    closeness,
+    distribution_distance,
+    rank_correlation,
+    replayed_starts,
+    score_replay,
+    size_names,
+)
 
 NO_BACKFILL = "slurm:age_weight=10000,fair_share_weight=2000,qos_weight=1000,backfill=none"
 EASY = POLICY.replace("conservative", "easy")
@@ -148,24 +155,16 @@ def test_the_jobs_of_a_user_are_limited_by_the_nearest_account_that_says_so(tmp_
     }  # fmt: skip
 
 
-def test_a_limit_of_jobs_explains_a_wait():
-    """ana may run one job at a time, so her second one waits for the first; nothing else explains that."""
+@pytest.mark.parametrize("limit", ["jobs", "most"])
+def test_limits_of_users_explain_waits(limit):
+    """ana may run one job, or hold 2 GPUs, so her second job waits for the first; nothing else explains that."""
     log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
-    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", jobs=1), Tenant("v/bo", "v")))
-    pools = one_pool("1x8").pools
-    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
+    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", **{limit: 1}), Tenant("v/bo", "v")))
+    limited, free = (fit_twin(log, one_pool("1x8").pools, fit_part=1, shares=shares) for shares in (tree, None))
+    raised = "limits of 1 tenants were raised, because a job of theirs exceeds them: v/ana"
+    assert (raised in limited.notes) == (limit == "most")
     assert replayed_starts(limited, log).tolist() == [0, 7200, 0]
     assert replayed_starts(free, log).tolist() == [0, 0, 0]
-
-
-def test_limits_of_users_explain_waits():
-    """ana may hold 2 of 8 GPUs, so her second job waits for the first one; without the limit nothing explains that."""
-    log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
-    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", most=1), Tenant("v/bo", "v")))
-    pools = one_pool("1x8").pools
-    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
-    assert limited.notes[1] == "limits of 1 tenants were raised, because a job of theirs exceeds them: v/ana"
-    assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
     assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
     assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
 
@@ -469,3 +468,32 @@ def test_partitions_on_their_own_machines_are_scored_apart():
     assert alone["b"].recorded_mean_s > alone["a"].recorded_mean_s  # a quarter of the machines for as many jobs
     assert twin.score.overall.rank_correlation >= 0.95
     assert any("each pool of machines is played alone" in note for note in twin.notes)
+
+
+def test_an_account_and_a_partition_that_are_called_all() -> None:
+    """Jobs that name nobody are another tenant than the account ``all``, and rows of all jobs than the partition."""
+    names = {"account": ["all", "", "all", "b"], "user": ["ann", "", "", "ann"]}
+    jobs = Workload.from_columns(
+        arrival_s=[0, 1, 2, 3],
+        gpus=[1] * 4,
+        duration_s=[5] * 4,
+        attributes={name: np.array(values) for name, values in names.items()},
+    )
+    both, one = leaf_names(jobs, ("account", "user")), leaf_names(jobs, ("account",))
+    assert both.tolist() == ["all/ann", "/", "all/", "b/ann"]
+    assert one.tolist() == ["all", "/", "all", "b"]
+    for leaves in (both, one):
+        tree = grown_tree(list(dict.fromkeys(leaves.tolist())), set())
+        assert len({tenant.name for tenant in tree}) == len(tree)
+        Tenants(tree)
+    assert leaf_names(jobs, ("user",)).tolist() == ["ann", "all", "all", "ann"]
+    rows = [(name, size) for name, size, _ in _rows(np.array(["all", "b"]), np.array(["1", "1"]))]
+    assert rows == [
+        ("all", "all"), ("all (partition)", "all"), ("b", "all"), ("all", "1"), ("all (partition)", "1"), ("b", "1"),
+    ]  # fmt: skip
+
+
+def test_an_unlimited_age_names_its_key(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text("PriorityMaxAge=UNLIMITED\nNodeName=a Gres=gpu:4\nPartitionName=p Nodes=ALL\n")
+    with pytest.raises(GpuschedError, match=r"slurm.conf, field 'PriorityMaxAge': 'UNLIMITED': give a time"):
+        known_policy(read_slurm_cluster(tmp_path / "slurm.conf")[0])

@@ -22,9 +22,8 @@ from gpusched_env.simulator import begin, simulate
 from gpusched_env.simulator.past import moves_of
 from gpusched_env.twin import futures
 from gpusched_env.twin.backtest import Coverage, Scored, backtest, played, with_limits
-from gpusched_env.twin.correlation import alike, batches, likeness
 from gpusched_env.twin.futures import Options, _Source, sampled_starts
-from gpusched_env.twin.history import DAY_S, Asked, History, bucket, drawn_arrivals
+from gpusched_env.twin.history import DAY_S, Asked, History, alike, batches, bucket, drawn_arrivals, likeness
 from gpusched_env.twin.quantiles import HOURS, Quantiles, scaled, seconds
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Plain

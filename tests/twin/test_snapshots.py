@@ -170,19 +170,6 @@ def test_damaged_tables_are_refused(tmp_path, text, wanted):
     assert wanted in str(found.value)
 
 
-@settings(max_examples=300, deadline=None)
-@given(at=st.integers(0, len(BARS) - 1), letter=st.characters(codec="utf-8"), cut=st.booleans())
-def test_fuzzed_tables_are_refused_or_read(tmp_path_factory, at, letter, cut):
-    path = tmp_path_factory.mktemp("fuzz") / "queue.txt"
-    path.write_bytes((BARS[:at] if cut else BARS[:at] + letter + BARS[at + 1 :]).encode())
-    complaint = ""
-    try:
-        read_squeue(path)
-    except GpuschedError as error:
-        complaint = str(error)
-    assert not complaint or "queue.txt" in complaint
-
-
 def test_running_jobs_get_the_gpus_of_their_nodes_first():
     cluster = Cluster.parse("3x4")
     jobs = [

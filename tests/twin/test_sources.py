@@ -15,7 +15,7 @@ from gpusched_env.traces import read_trace
 from gpusched_env.twin import read_twin
 from gpusched_env.twin.example import example_jobs, example_twin, write_example
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.replay import replayed_starts
+from gpusched_env.twin.scoring import replayed_starts
 
 BEGIN = datetime(2025, 1, 1)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.problem.workload import Profiles, Workload
+from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.support.files import toml_beside
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
@@ -33,13 +33,15 @@ READ: Final[dict[str, Callable[..., Any]]] = {  # kind -> method of Place, or fu
     "date": lambda place, field, text: since_epoch(place.when(field, text)),
     "seconds": Place.seconds,
     "seconds?": Place.seconds_or_none,
+    "due": lambda place, field, text: math.inf if text == "inf" else place.seconds(field, text),
     "minutes": lambda place, field, text: place.seconds(field, text, "minutes"),
     "gpus": Place.gpus,
     "whole": Place.whole,
     "amount": Place.amount,
 }
+GPU_TYPES: Final = ("A100", "V100", "GTX2080Ti")  # of Hydra
 FITTED: Final = {"pollux": "pollux", "sia": "sia", "pollux-sharing": "bsbf"}  # format -> table of its applications
-FIRST: Final = ("original_id", "arrival", "gpus", "work")  # roles that are read before the others
+FIRST: Final = ("arrival", "gpus", "work")  # roles that are read before the others
 SAME: Final = {"bsbf": "muri", "sia": "pollux", "pollux-sharing": "pollux"}  # format -> the one whose layout it has
 
 
@@ -95,16 +97,24 @@ def read_job_list(path: Path, name: str) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport(name, str(path)), *attributes, numbers=layout.numbers)
     table = load_fitted(FITTED[name]) if name in FITTED else None
     rule = RULES.get(name) if table is None else partial(_train, table)
-    columns = [(i, READ.get(kind), field, role, unit) for i, (field, kind, role, *unit) in enumerate(layout.columns)]
-    columns.sort(key=lambda column: FIRST.index(column[3]) if column[3] in FIRST else len(FIRST))
+    roles, ids = (
+        [role for _, _, role, *_ in layout.columns],
+        [name for name, kind, *_ in layout.columns if kind == "id"],
+    )
+    typed = [
+        (role, partial(READ[kind], unit=unit[0]) if unit else READ[kind], name)
+        for name, kind, role, *unit in layout.columns
+        if kind in READ
+    ]
+    typed.sort(key=lambda column: FIRST.index(column[0]) if column[0] in FIRST else len(FIRST))
     for place, texts in csv_rows(path, layout.names):
         with skippable:
             told = [text.strip() for text in texts] if layout.blanks else texts
-            row: Row = {}
-            for i, read, field, role, unit in columns:
-                row[role] = told[i] if read is None else read(place, field, told[i], *unit)
-                if role == "original_id":
-                    jobs.refuse_duplicate(place, field, told[i])
+            row: Row = dict(zip(roles, told, strict=True))
+            for name_of_id in ids:
+                jobs.refuse_duplicate(place, name_of_id, row["original_id"])
+            for role, read, field in typed:
+                row[role] = read(place, field, row[role])
             if rule is not None and (reason := rule(jobs, place, row, told)):
                 jobs.drop(place, reason)
                 continue
@@ -143,6 +153,17 @@ def _shared_work(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> s
 def _due_after(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
     """ElasticFlow: the deadline counts from the submission."""
     row["deadline_s"] -= row["arrival"]
+    return ""
+
+
+def _on_types(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
+    """Hydra: one GPU, and a run time on each type; the iterations are seconds on the first one."""
+    seconds = [row[gpu_type] for gpu_type in GPU_TYPES]
+    row |= {"gpus": 1, "work": seconds[0], "deadline_s": row["deadline_s"] - row["arrival"]}
+    if 0 in seconds:
+        return "zero run time"
+    if not all(0 < other / seconds[0] < math.inf for other in seconds):
+        place.refuse(GPU_TYPES[0], told[3], "cannot be compared with the other run times; correct or remove the row")
     return ""
 
 
@@ -187,11 +208,17 @@ def _train(table: FittedTable, jobs: JobColumns, place: Place, row: Row, told: l
 
 
 def _models(jobs: JobColumns, table: FittedTable | None) -> tuple[Profiles, np.ndarray] | None:
-    """Return the profiles of the applications, and the row of each kept job in them."""
-    if table is None or not jobs.ids:
+    """Return the profiles of the jobs whose work is in iterations, and the row of each job in them."""
+    if table is not None and jobs.ids:
+        batches = [int(float(text)) for text in jobs.texts("batch_size")]
+        return table.for_jobs(jobs.texts("model"), batches, jobs.gpus)
+    if not jobs.ids or GPU_TYPES[1] not in jobs.numbers:
         return None
-    batches = [int(float(text)) for text in jobs.texts("batch_size")]
-    return table.for_jobs(jobs.texts("model"), batches, jobs.gpus)
+    rows = np.zeros(len(jobs.ids), PROFILE_DTYPE)
+    rows["name"] = [f"job {number}" for number in jobs.ids]
+    rows["batch"] = rows["overlap"] = 1
+    times = np.column_stack([jobs.work, *(jobs.numbers.pop(gpu_type) for gpu_type in GPU_TYPES[1:])])
+    return Profiles(rows, times / times[:, :1], GPU_TYPES), np.arange(len(rows))
 
 
 RULES: Final[dict[str, Rule]] = {
@@ -199,6 +226,7 @@ RULES: Final[dict[str, Rule]] = {
     "chronus": _deadline,
     "dally": _shared_work,
     "elasticflow": _due_after,
+    "hydra": _on_types,
     "muri": _counted,
     "openb": _pod,
 }

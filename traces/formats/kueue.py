@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.gangs import unusable
@@ -53,6 +53,6 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                 if 0 < given.pods < told.pods:
                     jobs.note(place, PARTIAL)
             texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)
-            numbers = {"priority": told.priority, "wait_s": start - arrival}
+            numbers: dict[str, Any] = {"priority": told.priority, "wait_s": start - arrival}
             jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, **numbers)
     return jobs.workload("kueue", dated=True)

@@ -51,7 +51,9 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
     depending = "dependency" in found
     depends: list[str] = []
-    clocks = {role: Clock(role, found[role].column, found[role].unit) for role in CLOCKS if role in found}
+    clocks = {
+        role: Clock(role=role, column=found[role].column, unit=found[role].unit) for role in CLOCKS if role in found
+    }
     first: list[str] = []
     for place, texts in csv_rows(path, [one.column for one in found.values()]):
         with skippable:

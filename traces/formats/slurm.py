@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -125,10 +126,10 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
     numbers = {"wait_s": "d"} | ({INELIGIBLE: "d"} if "Submit" in at and "Eligible" in at else {})
     jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers=numbers)
-    table = _Table(jobs, at, labels)
+    table, pick = _Table(jobs, at, labels), itemgetter(*at.values())
     for place, fields in bar_rows(path, len(header)):
         with skippable:
-            table.read(place, {name: fields[i] for name, i in at.items()})
+            table.read(place, dict(zip(at, pick(fields), strict=True)))
     table.resolve()
     if not jobs.ids and not table.any_gpu:
         raise TraceError(

@@ -1,7 +1,8 @@
-"""Pollux's eight-hour workloads (Qiao et al., OSDI 2021), drawn from statistics of the log that Pollux samples."""
+"""Jobs that train Pollux's applications: its eight-hour workloads, and the experiment of SJF-BSBF on 16 GPUs."""
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -45,6 +46,11 @@ TUNED: Final = {
     "ncf": ((1, 32768),),
     "yolov3": ((4, 64),),
 }
+# Of the jobs of SJF-BSBF
+SMALL: Final = (1, 2, 4, 8)  # [GPU]; equally probable (choice)
+LARGE: Final = (12, 16)  # [GPU]; equally probable (choice)
+LARGE_SHARE: Final = 1 / 3  # share of jobs with large gangs: 10 of the paper's 30
+BSBF_ITERATIONS: Final = (100, 5_000)  # uniform, bounds included (choice)
 
 Choice = tuple[str, int, int, float]  # application, gang [GPU], batch of the gang [samples], probability
 
@@ -58,7 +64,7 @@ def pollux_jobs(
     sharing: bool = False,
     mixed_types: bool = False,
 ) -> Workload:
-    """Draw jobs that train applications on T4, as Pollux's generator samples them from Philly.
+    """Draw jobs that train applications on T4, as the generator of Pollux (Qiao et al., OSDI 2021) samples them.
 
     A window of eight hours has 160 x ``relative_load`` jobs, which arrive independently; each hour has its share of the
     jobs in the log. Window follows window until there are ``jobs`` jobs. Profiles are for T4. Attributes: model (the
@@ -123,3 +129,48 @@ def _arrivals(rng: np.random.Generator, jobs: int, window: int) -> np.ndarray:
         hours = arrays.interpolated(passed, cumulative, np.arange(len(cumulative)))
         arrivals.append(HOUR * (len(HOURLY) * (first // window) + hours))
     return np.concatenate(arrivals)
+
+
+def bsbf_jobs(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    span_s: float = 1_200.0,
+    batch_share: float = 0.5,
+) -> Workload:
+    """Draw jobs like those of SJF-BSBF (Luo et al., IWQoS 2024), as far as the paper describes them.
+
+    They train for 100 to 5,000 iterations on T4: a third on 12 or 16 GPUs, the others on 1 to 8. Applications are those
+    of the table ``bsbf``, equally probable (choice). Attributes: model, batch_size (of the whole gang).
+
+    Parameters
+    ----------
+    max_gpus : larger gangs are left out; below 12, all jobs draw from the small gangs [GPU]
+    span_s : length of the interval over which arrivals are independent and uniform [s]
+    batch_share : batch per GPU / largest batch that fits into its memory; the batch is rounded down, but is at least
+        one sample
+    """
+    if not 0 <= span_s < math.inf:
+        raise WorkloadError(f"span_s is {span_s!r}: it must be a finite number of seconds >= 0")
+    if not 0 < batch_share <= 1:
+        raise WorkloadError(f"batch_share is {batch_share!r}: it must be above 0 and at most 1")
+    table = load_fitted("bsbf")
+    limit = math.inf if max_gpus is None else max_gpus
+    small, large = ([gang for gang in gangs if gang <= limit] for gangs in (SMALL, LARGE))
+    is_large = rng.permutation(jobs) < round(LARGE_SHARE * jobs)
+    gangs = np.where(is_large, rng.choice(large or small, jobs), rng.choice(small, jobs))
+    names = list(table.applications)
+    models = [names[k] for k in rng.integers(len(names), size=jobs).tolist()]
+    fits = table.fits["T4"]
+    batches = gangs * [max(1, int(batch_share * fits[name].largest_batch)) for name in models]
+    iterations = rng.integers(BSBF_ITERATIONS[0], BSBF_ITERATIONS[1] + 1, size=jobs)
+    arrival = np.sort(span_s * rng.random(jobs))
+    profiles, profile = table.for_jobs(models, batches, gangs)
+    return Workload.from_columns(
+        arrival - arrival[0],
+        gangs,
+        iterations=iterations,
+        profiles=profiles,
+        profile=profile,
+        attributes={"model": np.array(models), "batch_size": batches},
+    )

@@ -16,7 +16,6 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable import draws
 from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
-from gpusched_env.traces.generators.bsbf_jobs import bsbf_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration, read_calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
@@ -24,7 +23,7 @@ from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
 from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
-from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
+from gpusched_env.traces.generators.pollux_jobs import bsbf_jobs, pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 
 MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite

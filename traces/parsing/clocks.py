@@ -1,4 +1,4 @@
-"""Read a column of times in a user's own CSV: seconds, or timestamps with or without a time zone."""
+"""Read times of which each is seconds, or a timestamp with or without a time zone, and all are of one kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import ClassVar, Final
 
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S
@@ -26,17 +26,46 @@ def is_told(text: str) -> bool:
 
 
 @dataclass
-class Clock:
-    """Reader of one column of times; all values must be of the same kind as the first value.
+class Times:
+    """Reader of times that are all of one kind, because one setting of the user determines it.
 
     ``kind`` is SECONDS, LOCAL or ZONED, "" at first; ``zone_s`` the offset of the first zone, positive to the east [s].
     """
 
-    role: str
-    column: str
-    unit: str
     kind: str = ""
     zone_s: float = 0.0
+
+    # What is wrong with a time of another kind than those before it, and how such rows are counted
+    OTHER: ClassVar = "the times above are {}, this one is not; correct or remove the row", "expected {}, as above"
+
+    def since_1970(self, place: Place, field: str, text: str, value: datetime) -> float:
+        """Return the seconds since 1970 of a time that a text tells, in UTC if it has a zone, else in local time."""
+        zone = value.utcoffset()
+        first = not self.kind
+        self.check_kind(place, field, text, LOCAL if zone is None else ZONED)
+        if first and zone is not None:
+            self.zone_s = zone.total_seconds()
+        return (value.replace(tzinfo=UTC) - _EPOCH if zone is None else value - _EPOCH).total_seconds()
+
+    def check_kind(self, place: Place, field: str, text: str, kind: str) -> None:
+        """Refuse a time of another kind than those before it."""
+        self.kind = self.kind or kind
+        if kind != self.kind:
+            place.refuse(field, text, *(message.format(self.kind) for message in self.OTHER))
+
+
+@dataclass
+class Clock(Times):
+    """Reader of one column of times in a user's own CSV."""
+
+    role: str = ""
+    column: str = ""
+    unit: str = ""
+
+    OTHER = (
+        "the rows above have {}, this one does not; correct or remove the row",
+        "expected {}, as in the rows above",
+    )
 
     def read(self, place: Place, text: str) -> float | None:
         """Read a cell and return seconds, since 1970 for a timestamp (in UTC if it has a zone); None = no value."""
@@ -50,12 +79,7 @@ class Clock:
             value = datetime.fromisoformat(text.replace(" Z", "Z").replace(",", "."))
         if value is None:
             place.refuse(self.column, text, "no such date or time; correct or remove the row")
-        zone = value.utcoffset()
-        first = not self.kind
-        self._check_kind(place, text, LOCAL if zone is None else ZONED)
-        if first and zone is not None:
-            self.zone_s = zone.total_seconds()
-        return (value.replace(tzinfo=UTC) - _EPOCH if zone is None else value - _EPOCH).total_seconds()
+        return self.since_1970(place, self.column, text, value)
 
     def _number(self, place: Place, text: str) -> float:
         try:
@@ -69,11 +93,5 @@ class Clock:
             asked = f"{value:.3g} s is no date: is it in {UNIT_WORDS[other]}?"
             remedy = f"{asked} write --map {self.role}_{other}={self.column}"
             place.refuse(self.column, text, remedy, "a time beyond the year 5000")
-        self._check_kind(place, text, SECONDS)
+        self.check_kind(place, self.column, text, SECONDS)
         return value
-
-    def _check_kind(self, place: Place, text: str, kind: str) -> None:
-        self.kind = self.kind or kind
-        if kind != self.kind:
-            remedy = f"the rows above have {self.kind}, this one does not; correct or remove the row"
-            place.refuse(self.column, text, remedy, f"expected {self.kind}, as in the rows above")

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gpusched_env.traces.parsing.clocks import LATEST_S, LOCAL, SECONDS, ZONED
-from gpusched_env.traces.parsing.columns import EPOCH
+from gpusched_env.traces.parsing.clocks import LATEST_S, SECONDS, Times
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 UNTOLD: Final = frozenset({"", "Unknown", "None", "N/A", "(null)", "INVALID"})  # texts of an unknown value
@@ -44,18 +42,10 @@ REASON: Final = "|".join((  # every word of the column
 ))  # fmt: skip
 SLICE: Final = re.compile(r"(.*[:_-])?(\d+g\.\d+gb(?:[.+-](?:me|gfx|all))*)", re.I)  # a type, and its MIG profile
 _SPAN: Final = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(\.\d{1,9})?", re.ASCII)
-_UTC: Final = EPOCH.replace(tzinfo=UTC)
 
 
-@dataclass
-class Stamps:
-    """Reader of the times of one file, all of one kind, because one setting of the user determines it.
-
-    ``kind`` is LOCAL, ZONED or SECONDS; ``zone_s`` is the offset of the first zone, positive east of Greenwich [s].
-    """
-
-    kind: str = ""
-    zone_s: float = 0.0
+class Stamps(Times):
+    """Reader of the times of one file."""
 
     def read(self, place: Place, field: str, text: str) -> float | None:
         """Return seconds since 1970, in UTC if the time tells its zone, else in local time; None if it is unknown."""
@@ -65,30 +55,16 @@ class Stamps:
         if len(text) >= 19 and text[4] == "-" and text[10] in "T ":
             with contextlib.suppress(ValueError):
                 value = datetime.fromisoformat(text)
-        if value is None:
-            return self._number(place, field, text)
-        zone = value.utcoffset()
-        first = not self.kind
-        self._check_kind(place, field, text, LOCAL if zone is None else ZONED)
-        if first and zone is not None:
-            self.zone_s = zone.total_seconds()
-        return (value - (EPOCH if zone is None else _UTC)).total_seconds()
-
-    def _number(self, place: Place, field: str, text: str) -> float:
+        if value is not None:
+            return self.since_1970(place, field, text, value)
         if not (text.isascii() and text.isdigit() and len(text) < 19 and float(text) <= LATEST_S):
             remedy = (
                 "expected a time as YYYY-MM-DDTHH:MM:SS, or seconds since 1970; correct or remove the row, or export "
                 "with SLURM_TIME_FORMAT=%s"
             )
             place.refuse(field, text, remedy)
-        self._check_kind(place, field, text, SECONDS)
+        self.check_kind(place, field, text, SECONDS)
         return float(text)
-
-    def _check_kind(self, place: Place, field: str, text: str, kind: str) -> None:
-        self.kind = self.kind or kind
-        if kind != self.kind:
-            remedy = f"the times above are {self.kind}, this one is not; correct or remove the row"
-            place.refuse(field, text, remedy, f"expected {self.kind}, as above")
 
 
 def span_s(place: Place, field: str, text: str) -> float | None:

@@ -17,8 +17,7 @@ from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
 from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.measured import MeasuredTable
-from gpusched_env.traces.profile_tables.pollux import pollux_table, sia_table
-from gpusched_env.traces.profile_tables.pollux_steps import pollux_steps
+from gpusched_env.traces.profile_tables.pollux import pollux_steps, pollux_table, sia_table
 from gpusched_env.traces.profile_tables.steps import StepTable
 
 Table = MeasuredTable | FittedTable | EfficiencyTable | StepTable

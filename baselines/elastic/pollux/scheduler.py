@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.checking import POSITIVE, Range, check
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, on_most_free, reallocate, supply
 from gpusched_env.core.handle import Batched
@@ -81,10 +82,8 @@ class Pollux(Scheduler):
             raise SchedulerError(
                 f"pollux: generations must be at least 1, and population even and at least 2; both at most {MOST}"
             )
-        if not self.penalty_s > 0:
-            raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds > 0")
-        if not -MOST_POWER <= self.power <= MOST_POWER:
-            raise SchedulerError(f"pollux: power is {self.power!r}: give a number from {-MOST_POWER} to {MOST_POWER}")
+        power = Range(-MOST_POWER, MOST_POWER, f"a number from {-MOST_POWER} to {MOST_POWER}")
+        check("pollux", self, penalty_s=POSITIVE, power=power)
 
     knows_partitions = False  # it chooses machines itself
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from gpusched_env.baselines.elastic.sia.kernels import Table, fill
 from gpusched_env.portable import arrays
@@ -90,9 +92,6 @@ class Program:
 
     def by_highs(self) -> list[int]:
         """Solve by HiGHS, with a relative gap of at most 1e-9; ties as its version breaks them."""
-        from scipy import sparse
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         count = len(self.cost)
         if not count:
             return [WAITS] * self.jobs

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpusched_env.baselines.checking import AT_LEAST_0, Range, check
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, reallocate, supply
 from gpusched_env.baselines.elastic.sia.placing import place
 from gpusched_env.baselines.elastic.sia.program import DIGITS, WAITS, Program, costs
@@ -82,14 +84,9 @@ class Sia(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if not self.power < 0:
-            raise SchedulerError(f"sia: power is {self.power!r}: it must be a number < 0")
-        if not 1 < self.wait_cost <= 1e6:
-            raise SchedulerError(
-                f"sia: wait_cost is {self.wait_cost!r}: it must be > 1, the cost of the worst size, and at most 1e6"
-            )
-        if self.penalty_s is not None and not self.penalty_s >= 0:
-            raise SchedulerError(f"sia: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
+        check("sia", self, power=Range(-math.inf, -math.ulp(0.0), "a number < 0"))
+        wait_cost = Range(math.nextafter(1.0, 2.0), 1e6, "> 1, the cost of the worst size, and at most 1e6")
+        check("sia", self, wait_cost=wait_cost, **({} if self.penalty_s is None else {"penalty_s": AT_LEAST_0}))
 
     knows_partitions = False  # it chooses machines itself
 

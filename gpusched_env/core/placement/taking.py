@@ -80,7 +80,7 @@ def unable(sim: Run, kind: int, node: int) -> bool:
     return sim.paces[kind, MACHINE, sim.nodes[node]["gpu_type"]]["iteration_s"] == np.inf or is_closed(sim, kind, node)
 
 
-@kernel
+@helper
 def unable_somewhere(sim: Run, kind: int) -> bool:
     """Return whether there is a GPU type on which a job class cannot run, or a machine that it must not use."""
     if sim.world["node_sets"] > 0:

@@ -7,8 +7,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.scenarios.registry import FAMILIES
+from gpusched_env.scenarios import FAMILIES, Scenario, get_scenario
 
 CONGESTION: Final = 5.0  # factor by which top=congested multiplies the oversubscription in these scenarios
 

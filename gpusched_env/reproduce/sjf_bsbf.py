@@ -1,7 +1,8 @@
-"""Further metrics of this card: metrics of small and of large jobs, and the fractions of jobs that share GPUs."""
+"""Programs of the card of SJF-BSBF: its scenarios in rounds, Pollux's workloads that were fetched, further metrics."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
+from gpusched_env.scenarios import FAMILIES, Scenario, get_scenario
+from gpusched_env.traces.downloads.public_files import public_files
 
 SMALL_GPUS: Final = 4  # [GPU] the largest gang of a small job, in the paper's tables
 
@@ -50,3 +53,38 @@ def joined(instance: Instance, log: EventLog) -> set[int]:
         else:
             holders[gangs.pop(job)] -= 1
     return found
+
+
+simulated = FAMILIES["bsbf-sim-240-v1"].plain
+ROUND_S: Final = 60.0  # [s] rounds of Tiresias
+COLUMNS: Final = (  # heading, metric and format
+    ("mean JCT", "mean_jct_s", ",.0f"),
+    ("p99 JCT", "p99_jct_s", ",.0f"),
+    ("total duration", "makespan_s", ",.0f"),
+    ("queueing", "mean_queueing_s", ",.0f"),
+    ("JCT, small", "small_jct_s", ",.0f"),
+    ("queueing, small", "small_queueing_s", ",.0f"),
+    ("JCT, large", "large_jct_s", ",.0f"),
+    ("queueing, large", "large_queueing_s", ",.0f"),
+    ("in company", "company_share", ".0%"),
+    ("accumulate", "accumulating_share", ".0%"),
+)
+
+
+def in_rounds(problem: Scenario | str, rounds: bool) -> Scenario:
+    """Return a scenario, or that of a name; with rounds of ROUND_S if ``rounds``."""
+    scenario = get_scenario(problem) if isinstance(problem, str) else problem
+    if not rounds:
+        return scenario
+    return scenario.replace(semantics=dataclasses.replace(scenario.semantics, round_s=ROUND_S))
+
+
+def workload_files() -> list[tuple[int, int, str]]:
+    """List Pollux's workloads of 160 and 240 jobs that have been fetched: (jobs, number, path)."""
+    found = []
+    for public in public_files().values():
+        folder, _, name = public.name.rpartition("/")
+        jobs = {"pollux/workloads": 160, "pollux/workloads-1.5": 240}.get(folder)
+        if jobs is not None and public.file.is_file():
+            found.append((jobs, int(name.removeprefix("workload-").removesuffix(".csv")), str(public.file)))
+    return sorted(found)

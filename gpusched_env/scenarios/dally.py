@@ -1,4 +1,4 @@
-"""Scenarios for delay scheduling, in which it matters whether a gang waits for a better placement."""
+"""Scenarios for delay scheduling, in which it matters whether a gang waits for a better placement; Dally's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network, NetworkChange
 from gpusched_env.problem.cluster import NodeGroup
-from gpusched_env.scenarios.family import Parameter, ScenarioFamily
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
-# All numbers of this file are choices; docs/scenarios.md gives the reasons.
+# Numbers without a source are choices; docs/scenarios.md gives the reasons.
 MEAN_DURATION_S: Final = 18_000.0  # [s] ideal run time, exponential: median 3.5 h, so most jobs need several 1 h leases
 JOBS: Final = 800  # number of jobs for 256 GPUs, about a week of arrivals
 VENUS_JOBS: Final = 1_600  # number of jobs like those of Venus for 256 GPUs; more, because most take only minutes
@@ -32,13 +32,24 @@ SWING: Final = 0.5  # the arrival rate alternates between 0.5 and 1.5 times its 
 PERIOD_S: Final = 86_400.0  # [s] period of that alternation: half a day at each rate
 SLOWDOWN: Final = 8.0  # divisor of the rate of racks' uplinks in the second half of the scenario "drift"
 CONGESTION: Final = 5.0  # divisor of the rate of racks' uplinks with a congested spine
+FREE: Final = "free"  # communication costs nothing
+BELOW, ABOVE = "below", "above"
+# Racks have 32 GPUs. Most gangs fill neither machines nor racks, so waiting for one rack leaves GPUs idle: a rack holds
+# only one gang of 20 GPUs.
+GANGS: Final = {
+    BELOW: {"4": 0.10, "8": 0.20, "12": 0.30, "20": 0.25, "24": 0.15},
+    ABOVE: {"6": 0.20, "8": 0.20, "20": 0.30, "40": 0.20, "48": 0.10},
+}
+# The authors' number is not known. A step of the slowest model (0.01178 s per iteration) takes 177 s, a twentieth of a
+# lease of one hour; a job can exceed its lease by one step.
+STEP_ITERATIONS: Final = 15_000
+MEAN_GAP_S: Final = 1_461.0  # [s] that of the authors' generator, 59 jobs a day
 
 
-def network(oversubscription: float, top: str) -> Network:
+def leaf_spine(oversubscription: float, top: str) -> Network:
     """Build a leaf-spine network of servers with eight V100 and a 100 Gb/s port; gangs share links max-min fairly.
 
     With ``top`` "congested" and an oversubscription of 4, a gang that is alone on the network and is spread over racks
-    With "congested" and an oversubscription of 4, a gang that is alone on the network and is spread over racks
     communicates at 0.4 times the rate inside a rack. This is the ratio of 10 to 25 GB/s in an earlier revision of
     ArtISt-sim. The latency of that revision, 50 ms per step, is left out, because it would slow every model down
     regardless of the size of its gradient.
@@ -95,6 +106,38 @@ def drift(gpus: int, oversubscription: float, top: str, load: float, jobs: int |
     return found.replace(network=dataclasses.replace(found.network, changes=(change,)))
 
 
+def cells(network: str | float, load: float, gangs: str, jobs: int) -> Scenario:
+    """Build a scenario in which the right delay timers differ: Poisson arrivals on 256 GPUs in eight racks."""
+    parameters = {"mean_duration_s": MEAN_DURATION_S, "demand": GANGS[gangs]}
+    return Scenario(
+        name="dally-cells",
+        description="Gangs below or above a rack, on a network from free to heavily oversubscribed.",
+        groups=(NodeGroup(32, 8, nodes_per_rack=4),),
+        workload=WorkloadSpec("synthetic:poisson", parameters, jobs=jobs, load=load),
+        network=Network("none") if network == FREE else leaf_spine(float(network), "normal"),
+    )
+
+
+def authors(mean_gap_s: float, links: str, jobs: int) -> Scenario:
+    """Build the scenario of Dally's authors (Sharma et al., arXiv 2401.16492).
+
+    Parameters with default values are left out of the workload, whose fingerprint is older.
+    """
+    return Scenario(
+        name="dally-authors",
+        description="Dally's simulator: cost by placement shape, work in whole steps, free preemption.",
+        groups=(NodeGroup(32, 8, nodes_per_rack=8, slots=2),),
+        workload=WorkloadSpec(
+            "synthetic:dally",
+            {} if mean_gap_s == MEAN_GAP_S else {"mean_gap_s": mean_gap_s},
+            profiles="dally" if links == "nvswitch" else f"dally-{links}",
+            jobs=jobs,
+        ),
+        network=Network("dimensions"),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=STEP_ITERATIONS),
+    )
+
+
 def _mix() -> dict[str, Any]:
     return {"mean_duration_s": MEAN_DURATION_S, "demand": DEMAND}
 
@@ -113,28 +156,5 @@ def _scenario(description: str, gpus: int, oversubscription: float, top: str, wo
         description=description,
         groups=(NodeGroup(gpus // 8, 8, nodes_per_rack=8),),
         workload=workload,
-        network=network(oversubscription, top),
+        network=leaf_spine(oversubscription, top),
     )
-
-
-_CLUSTER: Final = (
-    Parameter("gpus", 256, "GPUs of the cluster, 64 per rack", values=(256, 512)),
-    Parameter("oversubscription", 4.0, "summed rate of a rack's servers / of its uplinks", least=1, most=64),
-    Parameter("top", "normal", "congested = uplinks have a fifth of their rate", values=("normal", "congested")),
-)
-_LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
-_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # at 0.7, waiting for a better placement hardly matters
-_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # low, because busy half days and the slowdown add load
-_COUNT: Final = Parameter(
-    "jobs", None, f"jobs of an episode; default: {JOBS} for each 256 GPUs", least=1, most=1_000_000, whole=True
-)
-_SEVERAL: Final = dataclasses.replace(_COUNT, least=2)  # one job has no arrival rate that could be set by the load
-_VENUS_COUNT: Final = dataclasses.replace(
-    _SEVERAL, meaning=f"jobs of an episode; default: {VENUS_JOBS} for each 256 GPUs"
-)
-NETWORK_SENSITIVE: Final = (
-    ScenarioFamily("dally-batch-v1", batch, (*_CLUSTER, _COUNT)),
-    ScenarioFamily("dally-poisson-v1", poisson, (*_CLUSTER, _HIGH_LOAD, _SEVERAL)),
-    ScenarioFamily("dally-trace-v1", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
-    ScenarioFamily("dally-drift-v1", drift, (*_CLUSTER, _LOW_LOAD, _SEVERAL)),
-)

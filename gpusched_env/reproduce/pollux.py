@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.scenarios import Scenario
-from gpusched_env.scenarios.pollux import pollux
+from gpusched_env.scenarios import FAMILIES, Scenario
 from gpusched_env.traces.downloads.public_files import data_folder
 
 MOST_JOBS: Final = 1_000
@@ -40,7 +39,7 @@ def workload_file(workload: int, load: float | str = 1.0) -> Path:
 
 def scenario(policy: str, workload: int, load: float | str = 1.0) -> Scenario:
     """Return the scenario in which a policy plays a workload: Pollux chooses batches, the others keep the user's."""
-    return pollux(
+    return FAMILIES["pollux-64-v0"].plain(
         jobs=MOST_JOBS,
         batch="adaptive" if policy.startswith("pollux") else "fixed",
         workload=str(workload_file(workload, load)),

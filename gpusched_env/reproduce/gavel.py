@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import numpy as np
 
 from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.policies import POLICIES
 from gpusched_env.baselines.gavel.scheduler import INTERIOR_POLICIES
 from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
-from gpusched_env.reproduce.gavel.pair_ends import pair_ends
-
-if TYPE_CHECKING:
-    from gpusched_env.event_log import EventLog
-    from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.instance import Instance
 
 __all__ = ["POLICIES", "cells", "measure", "spec"]
+
+
+def pair_ends(instance: Instance, log: EventLog) -> np.ndarray:
+    """float64 [J]: completion times [s]; NaN = the job has not completed.
+
+    A job that shares GPUs completes when the round of its partner ends. In Gavel's simulator, a pair is one task, so
+    the job that finishes first is reported together with the other. Only completion times differ, because no job is
+    scheduled within a round. The round of the partner ends with the partner's next event, or when another job starts on
+    the same GPUs.
+    """
+    finish_s = np.full(len(instance.workload), np.nan)
+    on_gpu: dict[int, set[int]] = {}
+    gpus_of: dict[int, list[int]] = {}
+    put_off: dict[int, list[int]] = {}  # partner -> jobs that shared its GPUs and have finished
+    for event in log.events:
+        job, time_s = int(event["job"]), float(event["time_s"])
+        concerned = {job}
+        if event["kind"] in (START, RESUME):
+            gpus_of[job] = log.gpus[event["gpu_at"] : event["gpu_at"] + event["gpu_count"]].tolist()
+            concerned |= {other for gpu in gpus_of[job] for other in on_gpu.get(gpu, ())}
+        for partner in concerned & put_off.keys():
+            finish_s[put_off.pop(partner)] = time_s
+        if event["kind"] in (START, RESUME):
+            for gpu in gpus_of[job]:
+                on_gpu.setdefault(gpu, set()).add(job)
+        elif event["kind"] in (COMPLETE, RELEASE):
+            for gpu in gpus_of[job]:
+                on_gpu[gpu].discard(job)
+            if event["kind"] == COMPLETE:
+                finish_s[job] = time_s
+                for partner in on_gpu[gpus_of[job][0]]:
+                    put_off.setdefault(partner, []).append(job)
+    return finish_s
+
+
 WINDOW: Final = (4_000, 5_000)
 
 

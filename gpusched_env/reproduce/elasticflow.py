@@ -1,12 +1,13 @@
-"""Settings of the authors' simulator, with its shares of deadlines met: their job lists, and changes without costs."""
+"""Programs of the card of ElasticFlow: windows of the authors' job list, and the settings of their simulator."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final, NamedTuple
 
 from gpusched_env.problem.cluster import NodeGroup
-from gpusched_env.scenarios.deadlines import elasticflow
-from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios import FAMILIES, Scenario
+from gpusched_env.traces.downloads.public_files import find
 
 OWN: Final = "elasticflow"
 EDF: Final = "edf:sizes=largest"  # the rules of their simulator
@@ -30,7 +31,8 @@ class Setting(NamedTuple):
 
     def scenario(self, log: str) -> Scenario:
         """Return the scenario without change costs; ``log`` = path of the list."""
-        return elasticflow(jobs=self.jobs, overhead_s=0.0, workload=log).replace(groups=(self.group,))
+        scenario = FAMILIES["elasticflow-v0"].plain(jobs=self.jobs, overhead_s=0.0, workload=log)
+        return scenario.replace(groups=(self.group,))
 
 
 # Figure 8a gives ElasticFlow and EDF on 64 T4 (plot_fig8a.py); the other shares are of runs of the authors' simulator.
@@ -40,3 +42,19 @@ SETTINGS: Final = {
     ),
     "150 jobs, 32 A100": Setting(LOG, 150, NodeGroup(4, 8, "A100"), {OWN: 0.933, EDF: 0.060, EDF_ADMISSION: 0.507}),
 }
+
+
+SPAN_S: Final = 7_910_536.0  # [s] from the first to the last submission of LOG
+
+
+def fetched(name: str) -> str:
+    """Return the path of a public file; empty if it was not fetched."""
+    file = find(name).file
+    return str(file) if file.is_file() else ""
+
+
+def window(machines: int, number: int, windows: int) -> Scenario:
+    """Return the scenario of one of several consecutive windows of the authors' job list."""
+    whole = FAMILIES["elasticflow-v0"].plain(machines=machines, workload=fetched(LOG))
+    start_s, stop_s = (at * SPAN_S / windows for at in (number, number + 1))
+    return whole.replace(workload=dataclasses.replace(whole.workload, jobs=None, start_s=start_s, stop_s=stop_s))
