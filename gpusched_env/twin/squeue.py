@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Iterator
@@ -260,7 +259,7 @@ class _Table:
             place, job_id = self.untold[name]
             remedy = f"it runs on {name}, which has GPUs, and its own are not told; export with the column tres-alloc"
             place.refuse("TRES_PER_NODE", f"job {job_id}", remedy)
-        return dataclasses.replace(found, reasons=self.reasons)
+        return replace(found, reasons=self.reasons)
 
     def _joined(self, jobs: list[PresentJob]) -> list[PresentJob]:
         """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job; if a part is held, all are."""
@@ -282,7 +281,7 @@ class _Table:
             for node, gpus in (pair for job in own for pair in job.nodes.items()):
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
-            found.append(dataclasses.replace(own[0], gpus=sum(job.gpus for job in own), nodes=told))
+            found.append(replace(own[0], gpus=sum(job.gpus for job in own), nodes=told))
         return found
 
 
