@@ -39,7 +39,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         held, used = own.held(), own.held(*closed_gpus(pool))
         room = pool.room_of(partitions_of(workload)[rows])
         fitted[rows] = _fitted_throughout(own, used, room)
-        over_s += _over(held, gpus)
+        over_s += time_above(held, gpus)
         idle_gpu_s += _idle_below(own, used, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
     unexplained = fitted & (twin_wait_s < LONG_S)
     planned = fitted & ~unexplained
@@ -123,7 +123,7 @@ def _range_max(values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.nd
     return found
 
 
-def _over(held: StepFunction, gpus: int) -> float:
+def time_above(held: StepFunction, gpus: int) -> float:
     """Return the time in which jobs held more GPUs than there are [s]."""
     return float(np.diff(held.times_s)[held.values[:-1] > gpus].sum())
 

@@ -116,6 +116,7 @@ class Snapshot:
     held : ids of jobs that wait for something that the snapshot does not tell, such as a user; they get no forecast
     node_names : names of the nodes in the order of the cluster; empty = the jobs number them, or do not tell them
     notes : what the reader assumed or left out
+    reasons : id of a queued or held job -> why it waits, as Slurm says it; missing = not told
     version : layout of the file
 
     Raises
@@ -130,6 +131,7 @@ class Snapshot:
     held: tuple[str, ...] = ()
     node_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict)
     version: int = VERSION
 
     def __post_init__(self) -> None:

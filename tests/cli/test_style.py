@@ -127,7 +127,7 @@ def test_old_names_of_options_say_where_they_went(words: str, told: str) -> None
 
 
 def test_a_file_without_option_is_told_the_option() -> None:
-    told = gpusched("twin", "slurm-conf", "twin.json", "--output", "a.conf", "b.conf")
+    told = gpusched("twin", "slurm-conf", "twin.json", "--conf", "c.conf", "--output", "a.conf", "b.conf")
     assert told.exit_code == 2
     assert "--output names the file" in " ".join(told.stderr.replace("│", "").split())
 

@@ -144,9 +144,9 @@ def test_a_table_of_squeue_is_read(tmp_path):
 def test_plain_squeue_is_read_with_whole_nodes(tmp_path):
     path = written(tmp_path, PLAIN)
     found = read_squeue(path, NOON, gpus_per_node=4)
-    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana"), ("109_2", 4, "cy")]
+    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana")]
     assert found.running[0].start_s == NOON - (26 * 3600 + 3 * 60 + 4)
-    assert found.held == ("110",)
+    assert found.held == ("109_[2]", "110")  # a limit of its user, and a hold
     assert len(read_squeue(path, NOON).queued) == 0  # nothing tells their GPUs
     with pytest.raises(GpuschedError, match="give --at"):
         read_squeue(path, gpus_per_node=4)
@@ -244,3 +244,49 @@ def test_the_format_of_a_snapshot_is_recognised(tmp_path):
 def test_wrong_holds_are_refused(told, text):
     with pytest.raises(GpuschedError, match=text):
         PresentJob("a", 1, **told)
+
+
+WIDE = """\
+JOBID  |USER |STATE   |TIME   |SUBMIT_TIME        |START_TIME         |NODES|NODELIST|REASON   |TRES_ALLOC          |
+1      |ana  |RUNNING |1:00:00|2025-03-03T10:00:00|2025-03-03T11:00:00|1    |n1      |None     |cpu=8,gres/gpu=6    |
+2      |bo   |RUNNING |1:00:00|2025-03-03T10:00:00|2025-03-03T11:00:00|1    |n1      |None     |cpu=8,node=1        |
+3      |bo   |PENDING |0:00   |2025-03-03T11:00:00|N/A                |1    |        |Resources|gres/gpu:a100=4     |
+"""
+
+
+def test_the_documented_export_tells_the_gpus_of_every_job(tmp_path):
+    found = read_squeue(written(tmp_path, WIDE))
+    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("1", 6, {"n1": 6})]
+    assert [(job.id, job.gpus) for job in found.queued] == [("3", 4)]
+    assert "1 jobs without GPUs" in found.notes[0]  # job 2: a CPU job, as its TRES say
+
+
+def test_a_running_job_of_unknown_gpus_is_refused_on_a_node_with_gpus(tmp_path):
+    # --gpus=4 prints N/A under %b: n1 would look free
+    rows = (
+        "JOBID|USER|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE\n"
+        "1|ana|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu:4\n"
+        "2|bo|RUNNING|1:00:00|2025-03-03T11:00:00|1|{node}|None|N/A\n"
+    )
+    with pytest.raises(TraceError, match=r"line 3, .*'job 2': it runs on n1, which has GPUs.*tres-alloc"):
+        read_squeue(written(tmp_path, rows.format(node="n1")))
+    assert (
+        len(read_squeue(written(tmp_path, rows.format(node="cpu7"))).running) == 1
+    )  # a CPU job, as far as one can tell
+
+
+def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
+    rows = (
+        "JOBID|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC\n"
+        "77+0|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu=6\n"
+        "77+1|RUNNING|1:00:00|2025-03-03T11:00:00|2|n[2-3]|None|gres/gpu=4\n"
+        "77+2|RUNNING|1:00:00|2025-03-03T11:00:00|1|c1|None|cpu=4\n"
+        "80+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
+        "80+1|PENDING|0:00|N/A|1||Resources|gres/gpu=2\n"
+        "90+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
+        "90+1|PENDING|0:00|N/A|1||JobHeldUser|gres/gpu=2\n"
+    )
+    found = read_squeue(written(tmp_path, rows))
+    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("77+0", 10, {"n1": 6, "n2": 2, "n3": 2})]
+    assert [(job.id, job.gpus) for job in found.queued] == [("80+0", 10)]
+    assert found.held == ("90+1",)
