@@ -20,7 +20,8 @@ from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin import outages, sacctmgr, usage
 from gpusched_env.twin.sacctmgr import table_rows
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
-from gpusched_env.twin.squeue import HELD, squeue_rows
+from gpusched_env.twin.squeue import squeue_rows
+from gpusched_env.twin.waiting_reasons import HELD, kind_of
 
 # Our name of a column -> its header; columns without a name of ours are left out
 HEADERS: Final = {
@@ -79,7 +80,7 @@ def _reason(text: str) -> str:
     word = found[0] if found else ""
     if not text or (word and fits("reason", word)):
         return word
-    return OTHER_HELD if HELD.match(text) else OTHER
+    return OTHER_HELD if kind_of(text) == HELD else OTHER
 
 
 NAMES: Final = {"account": "account", "parentname": "account", "user": "user", "cluster": "cluster"}  # column -> role
