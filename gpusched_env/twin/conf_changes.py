@@ -83,6 +83,8 @@ ALL_WEIGHTS: Final = (*WEIGHTS, "qos_weight", "partition_weight", "gpu_weight")
 # What a fit finds; points of QOS and partitions are relative to those of the site, which are not in slurm.conf.
 FITTED: Final = (*WEIGHTS, "size_factor", "decay_half_life_s", "backfill", "bf_interval_s", "bf_window_s")
 LEAST_DAYS: Final = 5  # of the part of the log that was not fitted, over which intervals of the evidence are drawn
+RELATIVE: Final = "relative"
+DORMANT: Final = tuple(f"PriorityWeight{name}" for name in ("Age", "Assoc", "Fairshare", "JobSize", "Partition", "QOS"))
 NOT_SLURMS: Final = (("backfill", "easy"), ("preempt", "class"))
 OURS: Final = ("default_limit_s",)  # the twin's assumption on jobs without a limit; DefaultTime of the partitions stays
 
@@ -101,7 +103,8 @@ def site_parameters(slurm: SlurmCluster) -> dict[str, Any]:
             raise GpuschedError(
                 f"slurm.conf, field {field!r}: {written!r}: give a time such as 14-0, or remove the line"
             )
-    weights: Mapping[str, float] = {} if told.priority_type == "priority/basic" else told.weights
+    basic = told.priority_type == "priority/basic"  # weights have no effect then
+    weights: Mapping[str, float] = {} if basic else told.weights
     found = {
         "age_weight": weights.get("age", 0.0),
         "max_age_s": max(told.max_age_s, MINUTE_S),
@@ -114,7 +117,7 @@ def site_parameters(slurm: SlurmCluster) -> dict[str, Any]:
         "size_factor": "small" if told.favor_small else "large",
         "qos_weight": weights.get("qos", 0.0),
         "partition_weight": weights.get("partition", 0.0),
-        "gpu_weight": told.tres_weights.get("gres/gpu", 0.0) if weights else 0.0,
+        "gpu_weight": 0.0 if basic else told.tres_weights.get("gres/gpu", 0.0),
         "backfill": "conservative" if told.backfill else "none",
         "preempt_exempt_s": told.exempt_s if math.isfinite(told.exempt_s) else 0.0,
         "preempt": next((name for name, kind in PREEMPT_TYPES.items() if kind == told.preempt_type), "off"),
@@ -143,10 +146,15 @@ class Change(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a policy would change, and what it leaves as it is because the log does not tell the two apart."""
+    """What a policy would change, what it leaves as it is because the log does not tell the two apart, and mean waits.
+
+    ``waits_s`` : mean wait [s] in the log, in the twin under slurm.conf, and in the twin under the policy
+    """
 
     made: tuple[Change, ...]
     left: tuple[Change, ...]
+    waits_s: tuple[float, float, float]
+    notes: tuple[str, ...] = ()
 
 
 def changes_of(twin: Twin, slurm: SlurmCluster, workload: Workload, scheduler: str = "") -> Changes:
@@ -154,25 +162,32 @@ def changes_of(twin: Twin, slurm: SlurmCluster, workload: Workload, scheduler: s
 
     Of the twin's own policy, a value counts only if the waits of the part of the log that was not fitted are closer
     with it than with that of slurm.conf, with a 95 % interval by bootstrap over days. Of another policy
-    (``scheduler``), it counts if some job starts at another time in the twin; what the spec does not name stays as in
-    slurm.conf, but weights that it does not name are 0. A value that does not count is set back before the next one is
-    looked at, until all that are left count together.
+    (``scheduler``), what the spec does not name stays as in slurm.conf, and a value counts if some job starts at
+    another time in the twin. A value that does not count is set back before the next one is looked at, until all that
+    are left count together.
 
     Raises
     ------
-    GpuschedError : the policy is none of Slurm's, or has a parameter that slurm.conf cannot express
+    GpuschedError : slurm.conf of another cluster, a policy that is none of Slurm's, or a parameter that slurm.conf
+        cannot express
     """
+    _check_site(twin, slurm)
     site, fitted = site_parameters(slurm), _known(twin.scheduler)
+    told = {name: value for name, value in site.items() if name != "preempt"}
+    told |= {name: fitted[name] for name in (*OURS, "preempt") if name in fitted}
+    scale = dict.fromkeys(ALL_WEIGHTS, 1.0)
+    notes = []
     if scheduler:
-        named = _expressible(scheduler)
-        chosen = {**site, **dict.fromkeys(ALL_WEIGHTS, 0.0), "preempt": fitted.get("preempt", "off"), **named}
-        names = [name for name in KEYS if name != "preempt" or name in named]
-        chosen |= {name: fitted[name] for name in OURS if name in fitted and name not in named}
-        scale = dict.fromkeys(ALL_WEIGHTS, 1.0)
+        named = _expressible(scheduler, twin, site)
+        chosen = {**told, **named}
+        names = [name for name in KEYS if name in named]
     else:
         chosen = {name: getattr(Slurm(), name) for name in FITTED} | fitted
         names = list(FITTED)
         scale = dict.fromkeys(ALL_WEIGHTS, _scale(chosen, site))
+        if chosen["backfill"] == "easy":
+            chosen["backfill"] = "conservative"
+            notes.append("The fit has EASY backfill, which Slurm has not: all replays here are with Slurm's own.")
     scale["size_weight"] *= twin.gpus / max(pool.cluster.gpus for pool in twin.pools)  # Slurm: parts of the cluster
     recorded = Recorded.of(workload)
     waits = recorded.start_s - recorded.arrival_s
@@ -187,26 +202,31 @@ def changes_of(twin: Twin, slurm: SlurmCluster, workload: Workload, scheduler: s
         both = [(one - recorded.arrival_s)[played] for one in (now_s, other_s)]
         if scheduler:
             means = [readable(arrays.mean(one)) for one in both]
-            told = f"in the twin, the mean wait is {means[0]} with it and {means[1]} without"
-            return bool((both[0] != both[1]).any()), told
+            said = f"with it, the mean wait in the twin is {means[0]}; with your value, all else as here, {means[1]}"
+            return bool((both[0] != both[1]).any()), said
         errors = [off(waits[played], one) for one in both]
         day = ((recorded.arrival_s[played] - twin.split_s) // DAY_S).astype(np.int64)
-        told = f"waits are {arrays.mean(errors[0]):.1%} off with it and {arrays.mean(errors[1]):.1%} without"
+        said = (
+            f"waits in the twin are {arrays.mean(errors[0]):.1%} off the log with it, {arrays.mean(errors[1]):.1%} with"
+        )
+        said += " your value"
         if len(np.unique(day)) < LEAST_DAYS:
-            return False, f"{told}, on fewer than {LEAST_DAYS} days, which tell nothing"
+            return False, f"{said}, on fewer than {LEAST_DAYS} days, which tell nothing"
         if not errors[1].any():
-            return False, told
+            return False, said
         ratio = bootstrap_ratio(np.bincount(day, errors[0]), np.bincount(day, errors[1]))
-        return ratio.high < BETTER, f"{told}, {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times"
+        return ratio.high < BETTER, f"{said}: {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times"
+
+    def mean_s(start_s: np.ndarray) -> float:
+        played = ~np.isnan(start_s)
+        return arrays.mean((start_s - recorded.arrival_s)[played])
 
     left: dict[str, Change] = {}
     while True:
         now_s, made = starts(chosen), []
         for name in (name for name in names if name not in left):
-            before, after = site[name], chosen[name] * scale.get(name, 1.0) if name in scale else chosen[name]
-            if name == "backfill":  # Slurm's is one kind; EASY is no other value of SchedulerType
-                before, after = ("none" if one == "none" else "conservative" for one in (before, after))
-            if KEYS[name].written(before) == KEYS[name].written(after):
+            before, after = site[name], chosen[name] * scale[name] if name in scale else chosen[name]
+            if _same(name, before, after, scheduler):
                 continue
             other = {**chosen, name: before / scale[name] if name in scale else before}
             apart, evidence = compared(now_s, starts(other))
@@ -216,7 +236,35 @@ def changes_of(twin: Twin, slurm: SlurmCluster, workload: Workload, scheduler: s
                 break
             made.append(change)
         else:
-            return Changes(tuple(made), tuple(left.values()))
+            today = {**told, **{name: site[name] / scale[name] for name in WEIGHTS}}
+            today |= {name: fitted[name] for name in ("qos_weight",) if name in fitted and not scheduler}
+            found = tuple(mean_s(one) for one in (recorded.start_s, starts(today), now_s))
+            return Changes(tuple(made), tuple(left.values()), (found[0], found[1], found[2]), tuple(notes))
+
+
+def _same(name: str, before: Any, after: Any, chosen: str) -> bool:
+    """Return whether slurm.conf would have the same value; refuse a chosen value that it would lose by rounding."""
+    if isinstance(after, str | bool):
+        return bool(before == after)
+    written = [KEYS[name].written(value) for value in (before, after)]
+    if chosen and after > 0 and float(KEYS[name].written(after).replace("-", "").replace(":", "") or 0) == 0:
+        raise GpuschedError(
+            f"slurm-conf: {name}={after:g} is {written[1]} in slurm.conf, which rounds: give whole numbers"
+        )
+    return written[0] == written[1]
+
+
+def _check_site(twin: Twin, slurm: SlurmCluster) -> None:
+    """Refuse the slurm.conf of another cluster."""
+    known = {one.name for one in slurm.partitions}
+    missing = [name for pool in twin.pools for name in pool.partitions if name not in known]
+    if missing or slurm.cluster.gpus != twin.gpus:
+        what = (
+            f"has no partition {missing[0]!r}"
+            if missing
+            else f"has {slurm.cluster.gpus:,} GPUs, the twin {twin.gpus:,}"
+        )
+        raise GpuschedError(f"--conf: it {what}; give the slurm.conf of the twin's cluster, or fit the twin again")
 
 
 def _known(spec: str) -> dict[str, Any]:
@@ -226,8 +274,8 @@ def _known(spec: str) -> dict[str, Any]:
     return parameters_of(spec)
 
 
-def _expressible(spec: str) -> dict[str, Any]:
-    """Return the parameters of a spec, which slurm.conf must be able to express."""
+def _expressible(spec: str, twin: Twin, site: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a spec, which slurm.conf must be able to express, and the twin to play."""
     named = _known(spec)
     strange = [name for name in named if name not in KEYS and name not in OURS]
     strange += [f"{name}={value}" for name, value in NOT_SLURMS if named.get(name) == value]
@@ -235,6 +283,8 @@ def _expressible(spec: str) -> dict[str, Any]:
         raise GpuschedError(
             f"slurm-conf: slurm.conf has no counterpart of {', '.join(strange)}; choose a policy without"
         )
+    if "preempt" in named and "qos" in (named["preempt"], site["preempt"]) and not (twin.tenants and twin.tenants.qos):
+        raise GpuschedError("slurm-conf: preempt is about QOS, which the twin does not know; fit it with --qos")
     return named
 
 
@@ -257,49 +307,51 @@ def fragment(found: Changes, slurm: SlurmCluster) -> str:
         raise GpuschedError(
             "slurm-conf: nothing to change, slurm.conf stays as it is" + (f". Not told apart: {why}" if why else "")
         )
-    lines = ["# Changes for slurm.conf. Each line replaces the line of the same key, or is new; all others stay."]
-    entries = [change for change in found.made if KEYS[change.parameter].entry]
-    for change in found.made:
-        key = KEYS[change.parameter]
-        lines.append(f"# {key.name}: {change.evidence}")
-        if not key.entry:
-            lines += _lines(change, slurm)
-    if entries:
-        lines.append(f"SchedulerParameters={_merged(slurm.settings.get('schedulerparameters', ''), entries)}")
-    weighs = any(KEYS[change.parameter].name.startswith("PriorityWeight") for change in found.made)
-    if weighs and slurm.scheduling.priority_type == "priority/basic":
-        lines += ["# Weights have no effect under priority/basic.", "PriorityType=priority/multifactor"]
-    for change in found.left:
-        key = KEYS[change.parameter]
-        lines.append(f"# {key.name} stays as it is: {change.evidence}")
+    log, today, here = (readable(value) for value in found.waits_s)
+    lines = [
+        f"# Mean wait: {log} in the log; in the twin {today} under your slurm.conf, {here} with the changes below.",
+        *(f"# {note}" for note in found.notes),
+        "# Each line replaces the line of the same key, or is new; all others stay.",
+    ]
+    lines += [f"# {KEYS[one.parameter].name}: {one.evidence}" for one in found.made]
+    for key, value in _new_settings(found, slurm).items():
+        lines.append(f"{key}={value}" if value else f"# delete the line {key}=...: it would be empty")
+    lines += [f"# {KEYS[one.parameter].name} stays as it is: {one.evidence}" for one in found.left]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _lines(change: Change, slurm: SlurmCluster) -> list[str]:
-    """Return the lines of a change that is no entry of SchedulerParameters."""
-    key, flags = KEYS[change.parameter], slurm.settings.get("priorityflags", "")
-    if change.parameter == "gpu_weight":
-        weights = slurm.settings.get("priorityweighttres", "")
-        return [f"{key.name}={_with_entry(weights, 'gres/gpu', key.written(change.after))}"]
-    if change.parameter == "fair_share":
-        return [f"PriorityFlags={_with_flag(flags, 'NO_FAIR_TREE', change.after == 'classic')}"]
-    if change.parameter == "size_factor" and "relative" in (change.before, change.after):
-        return [f"PriorityFlags={_with_flag(flags, 'SMALL_RELATIVE_TO_TIME', change.after == 'relative')}"]
-    lines = [f"{key.name}={key.written(change.after)}"]
-    if change.parameter == "preempt" and change.after != "off" and "REQUEUE" not in slurm.scheduling.preempt_mode:
-        lines.append("PreemptMode=REQUEUE")
-    return lines
+def _new_settings(found: Changes, slurm: SlurmCluster) -> dict[str, str]:
+    """Return the new text of each key that changes; "" = the key has no entry left."""
+    new: dict[str, str] = {}
 
+    def text(key: str) -> str:
+        return new.get(key, slurm.settings.get(key.lower(), ""))
 
-def _merged(text: str, entries: list[Change]) -> str:
-    """Return SchedulerParameters with some entries changed, and the others as they are."""
-    for change in entries:
-        key = KEYS[change.parameter]
-        if key.name in FLAGS:
-            text = _with_flag(text, key.name, bool(change.after))
+    for name, before, after, _ in found.made:
+        key = KEYS[name]
+        if key.entry and key.name in FLAGS:
+            new["SchedulerParameters"] = _with_flag(text("SchedulerParameters"), key.name, bool(after))
+        elif key.entry:
+            new["SchedulerParameters"] = _with_entry(text("SchedulerParameters"), key.name, key.written(after))
+        elif name == "gpu_weight":
+            new[key.name] = _with_entry(text(key.name), "gres/gpu", key.written(after))
+        elif name == "fair_share":
+            new["PriorityFlags"] = _with_flag(text("PriorityFlags"), "NO_FAIR_TREE", after == "classic")
         else:
-            text = _with_entry(text, key.name, key.written(change.after))
-    return text
+            if name == "size_factor" and RELATIVE in (before, after):
+                new["PriorityFlags"] = _with_flag(text("PriorityFlags"), "SMALL_RELATIVE_TO_TIME", after == RELATIVE)
+            if after != RELATIVE:
+                new[key.name] = key.written(after)
+        mode = slurm.scheduling.preempt_mode
+        if name == "preempt" and (after == "off" or mode == "OFF"):  # another mode of the site stays
+            new["PreemptMode"] = "OFF" if after == "off" else "REQUEUE"
+    if slurm.scheduling.priority_type == "priority/basic" and any(key.startswith("PriorityWeight") for key in new):
+        new["PriorityType"] = "priority/multifactor"
+        # Weights that had no effect under priority/basic would have one; the replays were without them.
+        new |= {key: "0" for key in DORMANT if key not in new and slurm.settings.get(key.lower(), "0") != "0"}
+        if "priorityweighttres" in slurm.settings:
+            new.setdefault("PriorityWeightTRES", "")
+    return new
 
 
 def _with_entry(text: str, name: str, value: str) -> str:
