@@ -40,6 +40,9 @@ def test_every_reason_has_its_kind(kind, words):
 def test_reasons_are_read_as_squeue_writes_them():
     assert kind_of("(ReqNodeNotAvail, UnavailableNodes:n[1-3])") == HELD
     assert kind_of("launch failed requeued held") == HELD
+    down = "(Nodes required for job are DOWN, DRAINED{} or reserved for jobs in higher priority partitions)"
+    for reason in (down.format(""), down.format(", REBOOTING"), down.format("").replace(" ", "_")):
+        assert kind_of(reason) == WAITS  # WAIT_RESOURCES, as Slurm writes it while nodes are down
     assert kind_of("(QOSGrpGRES)") == LIMITED
     assert kind_of("") == WAITS
 
