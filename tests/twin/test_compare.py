@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 
 import numpy as np
 import pytest
@@ -323,18 +324,36 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--output", twin,
     )  # fmt: skip
     assert "rank corr." in told
-    assert "twin: " in told
+    grade = told.splitlines()[0]
+    assert grade.startswith("twin: ")
+    assert "pairs of jobs" in told  # what was printed while it was fitted comes after the grade
     assert read_twin(twin).pools[0].partitions == ("gpu",)
     told = call(
         "compare", twin, "--schedulers", "current,fifo-skip", "--add-nodes", "4x8@H100", "--load", 1.2, "--workers", 1,
         "--report", page, "--output", tmp_path / "out.csv",
     )  # fmt: skip
     assert "fifo-skip, + 4x8@H100, load x 1.2" in told
+    assert told.splitlines()[0] == grade
+    chosen = ("--conf", tmp_path / "slurm.conf", "--scheduler", "slurm:size_weight=9000", "--output", tmp_path / "part")
+    result = CliRunner().invoke(app, ["twin", "slurm-conf", *map(str, (twin, *chosen))])
+    assert result.output.splitlines()[0] == grade
+    (tmp_path / "now.json").write_text(
+        '{"time": "2025-03-01T00:00:00", "queued": [{"id": "1", "gpus": 8, "partition": "gpu"}]}'
+    )
+    told = call(
+        "forecast", "--snapshot", tmp_path / "now.json", "--history", f"slurm:{tmp_path / 'sacct.txt'}",
+        "--twin", twin, "--futures", 2, "--output", tmp_path / "starts.csv",
+    )  # fmt: skip
+    assert told.splitlines()[0] == grade
+    (word,) = {row["grade"] for row in csv.DictReader((tmp_path / "starts.csv").read_text().splitlines())}
+    assert grade.startswith(f"twin: {word.upper()} (")
     wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
     assert "unknown GPU type 'H10'" in str(wrong.output) + str(wrong.exception)
     text = page.read_text(encoding="utf-8")
     for words in ("Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00"):
         assert words in text
+    body = re.sub(r"<[^>]*>", " ", text.partition("<body>")[2])
+    assert body.split()[: len(grade.split())] == grade.split()
     assert str(tmp_path) not in text  # pages do not contain paths of this machine
     assert "default-src &#39;none&#39;" in text  # it loads nothing
     rows = [line.split("|") for line in (tmp_path / "sacct.txt").read_text().splitlines()]
