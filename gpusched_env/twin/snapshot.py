@@ -205,8 +205,9 @@ def with_node_names(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
     for job_id, nodes in snapshot.untold.items():
         for node in known.intersection(nodes.split(",")):
             raise GpuschedError(f"snapshot: job {job_id} runs on {node}, which has GPUs, and {UNTOLD}")
-    untold: dict[str, str] = {job_id: nodes for job_id, nodes in snapshot.untold.items() if not nodes}
-    snapshot = dataclasses.replace(snapshot, untold=untold)
+    if snapshot.untold:  # all others are on nodes without GPUs
+        untold: dict[str, str] = {job_id: nodes for job_id, nodes in snapshot.untold.items() if not nodes}
+        snapshot = dataclasses.replace(snapshot, untold=untold)
     lost = [job for job in snapshot.running if job.nodes and not known.issuperset(job.nodes)]
     if not any(job.nodes for job in snapshot.running):
         return snapshot
