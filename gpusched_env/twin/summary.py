@@ -191,7 +191,8 @@ def comparison_csv(found: Comparison) -> str:
     Columns: setting, policy, kind (all, group, tenant), partition, gpus, tenant, jobs, mean_wait_s, median_wait_s,
     p90_wait_s, p99_wait_s, ratio, ratio_low, ratio_high (mean wait / that of the twin's policy today), mean_jct_s,
     and for all jobs gpu_hours, useful_gpu_hours, held (part of the GPU time until the last arrival), preemptions.
-    The policy ``recorded`` is what the log tells; a line of the kind ``left_out`` counts the jobs that were not played.
+    The policy ``recorded`` is what the log tells, with empty cells for all else; a line of the kind ``left_out`` counts
+    the jobs that were not played.
     The kind ``twin`` has the grade of the twin as its policy.
     """
     stream = io.StringIO()
