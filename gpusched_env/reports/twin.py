@@ -83,8 +83,8 @@ def trust(found: Comparison) -> list[str]:
     seen = "had not seen" if twin.score.unseen else "had seen"
     told = [
         (
-            f"On {row.jobs:,} jobs that the fit {seen}, the mean wait is {readable(row.recorded_mean_s)} in the log and "
-            f"{readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
+            f"On {row.jobs:,} jobs that the fit {seen}, the mean wait is {readable(row.recorded_mean_s)} in the log and"
+            f" {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
             f"{row.rank_correlation:.2f}, half of the jobs are at most {readable(row.error_median_s)} off, and nine in "
             f"ten at most {readable(row.error_90_s)}."
         )
