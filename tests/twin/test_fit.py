@@ -278,6 +278,8 @@ def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():
     log = log_of([0, 100, 200], [1, 2, 3], [50, 50, 50], [0, 0, 0])
     twin = fit_twin(log, one_pool("1x8").pools, fit_part=1)
     assert twin.notes[0].endswith("the log does not tell conservative, none and easy apart")
+    assert not twin.score.unseen  # a fit of the whole log holds nothing back
+    assert fit_twin(log, one_pool("1x8").pools).score.unseen
 
 
 def test_starts_reveal_the_order_of_equal_jobs_only():
