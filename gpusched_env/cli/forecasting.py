@@ -146,18 +146,19 @@ def forecast(
     """
     from gpusched_env.twin import Twin
     from gpusched_env.twin.futures import sampled_starts
+    from gpusched_env.twin.grading import grade_of
     from gpusched_env.twin.own_limits import without_excess
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
-    setting = played.setting()
+    setting, grade = played.setting(), ""
     present = now.read(reading, played.cluster)
     if isinstance(setting, Twin):
-        present = without_excess(present, setting)
+        present, grade = without_excess(present, setting), grade_of(setting).word
     past = _history(history, present.time_s, reading.options())
     shares = None if now.usage is None else read_sshare(now.usage)
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
-    _tell(present, Quantiles.of(starts), starts, output)
+    _tell(present, Quantiles.of(starts), starts, grade, output)
     print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
 
 
@@ -232,8 +233,8 @@ def _need_limits(workload: Workload) -> None:
         print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
 
 
-def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: Path | None) -> None:
-    """Print the table of the first queued jobs, and write all."""
+def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, grade: str, output: Path | None) -> None:
+    """Print the table of the first queued jobs, and write all, each with the grade of the twin."""
     from gpusched_env.support.files import visible
     from gpusched_env.twin.quantiles import HOURS
     from gpusched_env.twin.waiting_reasons import kind_of
@@ -255,7 +256,7 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     for i in np.flatnonzero(able).tolist():
         told = {"job": present.queued[i].id, "gpus": present.queued[i].gpus}
         told |= {f"within_{h}h": float(one[i]) for h, one in zip(HOURS, chances, strict=True)}
-        told["reason"] = present.reasons.get(present.queued[i].id, "")
+        told |= {"reason": present.reasons.get(present.queued[i].id, ""), "grade": grade}
         times = {"low_s": low[i], "median_s": middle[i], "high_s": high[i]}
         rows.append(told | {name: float(time) if math.isfinite(time) else None for name, time in times.items()})
     if present.queued:
@@ -274,7 +275,8 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
         shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
         print(f"no forecast for {len(ids):,} jobs, {_KIND[kind_of(reason)]} ({visible(reason)}): {shown}")
     if output is not None:
-        _write(output, ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s", "reason"], rows)
+        header = ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s", "reason", "grade"]
+        _write(output, header, rows)
         print(f"{output}: {int(able.sum()):,} forecasts; times in seconds after the snapshot, empty = later")
 
 

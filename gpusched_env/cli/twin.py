@@ -16,7 +16,7 @@ from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, rows_of_csv, show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rich.table import Table
 
@@ -89,35 +89,50 @@ def fit(
 
     Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --output twin.json
     """
-    from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
-    from gpusched_env.twin.configuration import known_policy, not_played
-    from gpusched_env.twin.fitting import fit_twin
     from gpusched_env.twin.grading import grade_of
-    from gpusched_env.twin.sacctmgr import read_associations, read_qos
 
-    conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
-    start = None if conf is None else known_policy(conf)
-    options = reading.options()
-    workload, report = read_trace(log, **options)
-    print(report.describe())
-    if rules.outages is not None:
-        pools = _with_outages(pools, conf, rules.outages, report.origin, workload)
-    columns = _tenant_columns(rules, workload)
-    shares = None if rules.assoc is None else read_associations(rules.assoc)
-    limits = () if rules.qos is None else read_qos(rules.qos)
-    seed = rules.draws.one()
-    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, print, limits, rules.anyway)
-    notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
-    twin = replace(twin, reading=options, notes=notes)
-    write_twin(twin, output)
-    print(grade_of(twin.score))
+    told: list[str] = []  # what is known before the grade, which stands above it
+    try:
+        twin, conf = _fitted(log, machines, rules, reading, told.append)
+        write_twin(twin, output)
+        print(grade_of(twin))
+    finally:
+        for line in told:
+            print(line)
     _show_policy(twin, {} if conf is None else conf.scheduling.weights)
     _show_score(twin, log, held_back=rules.fit_part < 1)
     print(f"{output}: the twin")
 
 
-def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
+def _fitted(
+    log: str, machines: Machines, rules: Rules, reading: Reading, tell: Callable[[str], None]
+) -> tuple[Twin, SlurmCluster | None]:
+    """Read all files, and fit."""
+    from gpusched_env.traces import read_trace
+    from gpusched_env.twin.configuration import known_policy, not_played
+    from gpusched_env.twin.fitting import fit_twin
+    from gpusched_env.twin.sacctmgr import read_associations, read_qos
+
+    conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [], tell)
+    start = None if conf is None else known_policy(conf)
+    options = reading.options()
+    workload, report = read_trace(log, **options)
+    tell(report.describe())
+    if rules.outages is not None:
+        pools = _with_outages(pools, conf, rules.outages, report.origin, workload, tell)
+    columns = _tenant_columns(rules, workload)
+    shares = None if rules.assoc is None else read_associations(rules.assoc)
+    limits = () if rules.qos is None else read_qos(rules.qos)
+    seed = rules.draws.one()
+    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell, limits, rules.anyway)
+    notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
+    return replace(twin, reading=options, notes=notes), conf
+
+
+def _machines(
+    conf: list[Path], cluster: str, partition: list[str], tell: Callable[[str], None]
+) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
     """Read the machines, from Slurm's files or as texts; the files are None if there are none."""
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
@@ -128,7 +143,7 @@ def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[Slu
     if cluster or partition:
         raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
     files, described = read_slurm_cluster(*conf)
-    print(described.describe())
+    tell(described.describe())
     return files, pools_of(files)
 
 
@@ -181,7 +196,12 @@ def _show_score(twin: Twin, log: str, held_back: bool) -> None:
 
 
 def _with_outages(
-    pools: tuple[Pool, ...], files: SlurmCluster | None, path: Path, origin: str, log: Workload
+    pools: tuple[Pool, ...],
+    files: SlurmCluster | None,
+    path: Path,
+    origin: str,
+    log: Workload,
+    tell: Callable[[str], None],
 ) -> tuple[Pool, ...]:
     """Read outages and give them to the pools."""
     from gpusched_env.twin.configuration import node_numbers
@@ -195,7 +215,7 @@ def _with_outages(
     last_s = float((log.jobs["arrival_s"] + log.attributes.get(WAIT, 0.0) + log.jobs["duration_s"]).max())
     found = read_outages(path)
     pools, unknown = with_outages(pools, node_numbers(files, pools), found, origin, last_s)
-    print(f"{path}: {len(found):,} outages, {unknown:,} of them of nodes in no pool")
+    tell(f"{path}: {len(found):,} outages, {unknown:,} of them of nodes in no pool")
     return pools
 
 

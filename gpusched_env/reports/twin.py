@@ -17,7 +17,7 @@ from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable, three_digits, unit_for
 from gpusched_env.twin.comparing import groups_of_setting, play_pools
 from gpusched_env.twin.grading import grade_of
-from gpusched_env.twin.summary import assumptions, sentences, tenants_of
+from gpusched_env.twin.summary import LEFT_OUT, assumptions, sentences, tenants_of
 
 if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
@@ -54,7 +54,7 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         SCRIPTS,
         title="What would change on this cluster?",
         subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
-        grade=str(grade_of(twin.score)),
+        grade=str(grade_of(twin)),
         sentences=sentences(found),
         trust=trust(found),
         overview=overview(found),
@@ -80,10 +80,11 @@ def trust(found: Comparison) -> list[str]:
     if not twin.score.groups or not twin.score.overall.jobs:
         return ["The twin has no score: it was not compared with a part of the log that it had not seen."]
     row = twin.score.overall
+    seen = "had not seen" if twin.score.unseen else "had seen"
     told = [
         (
-            f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the "
-            f"log and {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
+            f"On {row.jobs:,} jobs that the fit {seen}, the mean wait is {readable(row.recorded_mean_s)} in the log and"
+            f" {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
             f"{row.rank_correlation:.2f}, half of the jobs are at most {readable(row.error_median_s)} off, and nine in "
             f"ten at most {readable(row.error_90_s)}."
         )
@@ -122,7 +123,7 @@ def overview(found: Comparison) -> Table:
             ])
         )  # fmt: skip
     if left_out := found.settings[0].left_out:
-        text = f"{left_out:,} jobs are left out: no machines can run them"
+        text = f"{left_out:,} jobs are left out: {LEFT_OUT}"
         rows.append(Row([Cell(text), *[Cell("-")] * (len(columns) - 1)]))
     return Table("all policies and settings", columns, rows)
 

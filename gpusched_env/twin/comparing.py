@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -37,7 +38,7 @@ class Setting:
     name: str
     twin: Twin
     workload: Workload
-    left_out: int = 0  # jobs of the log that no machines can run
+    left_out: int = 0  # jobs of the log for which no pool has their partition and room for their gang
 
 
 class Outcome(NamedTuple):
@@ -48,10 +49,10 @@ class Outcome(NamedTuple):
     wait_s: np.ndarray  # [s] time in the system without GPUs, also after preemptions
     jct_s: np.ndarray  # [s] from arrival to completion; NaN = unfinished
     gpu_hours: float  # GPU time held, including restores and checkpoints
-    useful_gpu_hours: float  # GPU time of progress
+    useful_gpu_hours: float  # GPU time of progress; NaN = not told
     capacity_gpu_hours: float  # GPUs x time from the first to the last arrival
     busy: float  # part of that time in which GPUs were held, 0..1
-    preemptions: int
+    preemptions: float  # number; NaN = not told
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ def recorded_outcome(setting: Setting) -> Outcome | None:
     held, capacity = log.held(), setting.twin.gpus * (last_s - first_s)
     busy = float(held.integral(last_s) - held.integral(first_s)) / capacity if capacity else 0.0
     return Outcome(
-        setting.name, RECORDED, wait_s, log.end_s - log.arrival_s, gpu_hours, gpu_hours, capacity / 3600, busy, 0
+        setting.name, RECORDED, wait_s, log.end_s - log.arrival_s, gpu_hours, math.nan, capacity / 3600, busy, math.nan
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from gpusched_env.twin.inferred_priorities import (
 from gpusched_env.twin.model import PARTITION, Pool, Twin, grown_tree, leaf_names, partitions_of
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.remaining import find_remainders, time_above
+from gpusched_env.twin.remaining import CLOCKS_S, find_remainders, time_above
 from gpusched_env.twin.sacctmgr import qos_for, with_room
 from gpusched_env.twin.scoring import closeness, replayed_starts, score_replay
 
@@ -39,7 +39,6 @@ CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below th
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
 SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
 BACKFILLS: Final = ("none", "easy", "conservative")
-CLOCKS_S: Final = 60.0  # more GPUs than there are may be held for so long in all: times are whole seconds
 Tell = Callable[[str], None]
 
 
@@ -177,7 +176,9 @@ def fit_twin(
     start_s = replayed_starts(fitted, workload)
     return dataclasses.replace(
         fitted,
-        score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
+        score=dataclasses.replace(
+            score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0), unseen=fit_part < 1
+        ),
         remainders=find_remainders(fitted, workload, start_s),
         notes=(
             told,

@@ -20,7 +20,7 @@ from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
+from gpusched_env.twin.snapshot import UNTOLD, PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
 from gpusched_env.twin.waiting_reasons import kind_of
 
@@ -36,7 +36,7 @@ WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
 )
 FORMAT: Final = (
-    "JobID:40|,UserName:99|,Account:99|,Partition:200|,QOS:99|,State:20|,TimeUsed:20|,TimeLimit:20|,SubmitTime:20|,"
+    "JobArrayID:40|,UserName:99|,Account:99|,Partition:200|,QOS:99|,State:20|,TimeUsed:20|,TimeLimit:20|,SubmitTime:20|,"
     "StartTime:20|,NumNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,Dependency:999|"
 )
 COLUMNS: Final = (
@@ -56,7 +56,7 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
     times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks, and
-    the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id of the first that has GPUs. Jobs
+    the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name (``7``). Jobs
     whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with the reason
     Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
     START_TIME.
@@ -157,7 +157,7 @@ class _Table:
         self.jobs: list[PresentJob] = []
         self.held: list[str] = []
         self.reasons: dict[str, str] = {}
-        self.untold: dict[str, tuple[Place, str]] = {}  # node -> a running job on it whose GPUs are not told
+        self.untold: dict[str, tuple[Place, tuple[str, ...]]] = {}  # running job whose GPUs are not told -> its nodes
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
@@ -184,8 +184,8 @@ class _Table:
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
             self.gpuless += 1
-            if runs and listed and not row.get("tres"):
-                self.untold |= dict.fromkeys(names_in(place, "NODELIST", listed), (place, row["id"]))
+            if runs and not row.get("tres"):
+                self.untold[row["id"]] = place, names_in(place, "NODELIST", listed) if listed else ()
             return
         submit = stamps.read(place, "SUBMIT_TIME", row["submit"]) if "submit" in row else None
         start = stamps.read(place, "START_TIME", row["start"]) if runs and "start" in row else None
@@ -255,14 +255,15 @@ class _Table:
         jobs = self._joined(jobs)
         jobs, lost = _with_known(jobs)
         found = snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
-        for name in (name for name in found.node_names if name in self.untold):
-            place, job_id = self.untold[name]
-            remedy = f"it runs on {name}, which has GPUs, and its own are not told; export with the column tres-alloc"
-            place.refuse("TRES_PER_NODE", f"job {job_id}", remedy)
-        return replace(found, reasons=self.reasons)
+        for job_id, (place, nodes) in self.untold.items():
+            for name in (name for name in nodes if name in found.node_names):
+                place.refuse("TRES_PER_NODE", f"job {job_id}", f"it runs on {name}, which has GPUs, and {UNTOLD}")
+        return replace(
+            found, reasons=self.reasons, untold={name: ",".join(nodes) for name, (_, nodes) in self.untold.items()}
+        )
 
     def _joined(self, jobs: list[PresentJob]) -> list[PresentJob]:
-        """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job; if a part is held, all are."""
+        """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job, 7; if a part is held, all are."""
         parts: dict[str, list[PresentJob]] = {}
         for job in jobs:
             parts.setdefault(_leader(job.id), []).append(job)
@@ -274,14 +275,17 @@ class _Table:
                     one: reason for one, reason in self.reasons.items() if _leader(one) != name or one in self.held
                 }
                 continue
-            if len(own) == 1:
+            if len(own) == 1 and own[0].id == name:
                 found += own
                 continue
+            for job in own:
+                if reason := self.reasons.pop(job.id, ""):
+                    self.reasons[name] = reason
             nodes: dict[str, int] = {}
             for node, gpus in (pair for job in own for pair in job.nodes.items()):
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
-            found.append(replace(own[0], gpus=sum(job.gpus for job in own), nodes=told))
+            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told))
         return found
 
 

@@ -22,6 +22,7 @@ HEADINGS: Final = (
     "GPU h held", "lost", "preemptions",
 )  # fmt: skip
 NOTABLE: Final = 0.05  # changes of a tenant's mean wait below this part count as none
+LEFT_OUT: Final = "no pool has their partition and room for their gang"
 LEAST_S: Final = 60.0  # as do changes of the mean wait below a minute
 
 
@@ -56,18 +57,19 @@ def comparison_rows(found: Comparison) -> list[tuple[str, ...]]:
     """Return a table of all outcomes as texts, with its header."""
     rows = [HEADINGS, *(_row(found, outcome) for outcome in found.rows)]
     if left_out := found.settings[0].left_out:
-        rows.append(("", "left out: no machines can run them", f"{left_out:,}", *["-"] * (len(HEADINGS) - 3)))
+        rows.append(("", f"left out: {LEFT_OUT}", f"{left_out:,}", *["-"] * (len(HEADINGS) - 3)))
     return rows
 
 
 def _row(found: Comparison, outcome: Outcome) -> tuple[str, ...]:
     wait = outcome.wait_s
     lost = 1 - outcome.useful_gpu_hours / outcome.gpu_hours if outcome.gpu_hours else 0.0
+    untold = math.isnan(outcome.preemptions)  # a log does not tell them
     return (
         outcome.setting, outcome.policy, f"{len(wait):,}", readable(arrays.mean(wait)),
         *(readable(float(np.quantile(wait, part))) for part in (0.5, 0.9, 0.99)),
         written(found.ratio(outcome)), readable(arrays.mean(outcome.jct_s)), f"{outcome.busy:.1%}",
-        f"{outcome.gpu_hours:,.0f}", f"{lost:.2%}", f"{outcome.preemptions:,}",
+        f"{outcome.gpu_hours:,.0f}", *(("-", "-") if untold else (f"{lost:.2%}", f"{outcome.preemptions:,}")),
     )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def sentences(found: Comparison) -> list[str]:
     """Return the summary in words: today, then what each change does to the waits, and who wins and loses."""
     told = []
     if found.settings[0].left_out:
-        told.append(f"{found.settings[0].left_out:,} jobs of the log are left out: no machines can run them.")
+        told.append(f"{found.settings[0].left_out:,} jobs of the log are left out: {LEFT_OUT}.")
     for outcome, where in ((found.recorded, "Today, as recorded"), (found.reference, "Today, in the twin")):
         if outcome is not None:
             told.append(
@@ -120,7 +122,8 @@ def assumptions(found: Comparison) -> list[str]:
         return told
     changed = found.settings[1]
     gpus = [setting.twin.gpus for setting in (changed, found.settings[0])]
-    told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
+    if gpus[0] != gpus[1]:
+        told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
     new = {group.gpu_type for pool in changed.twin.pools for group in pool.groups} - {
         group.gpu_type for pool in found.settings[0].twin.pools for group in pool.groups
     }
@@ -188,7 +191,8 @@ def comparison_csv(found: Comparison) -> str:
     Columns: setting, policy, kind (all, group, tenant), partition, gpus, tenant, jobs, mean_wait_s, median_wait_s,
     p90_wait_s, p99_wait_s, ratio, ratio_low, ratio_high (mean wait / that of the twin's policy today), mean_jct_s,
     and for all jobs gpu_hours, useful_gpu_hours, held (part of the GPU time until the last arrival), preemptions.
-    The policy ``recorded`` is what the log tells; a line of the kind ``left_out`` counts the jobs that were not played.
+    The policy ``recorded`` is what the log tells, with empty cells for all else; a line of the kind ``left_out`` counts
+    the jobs that were not played.
     The kind ``twin`` has the grade of the twin as its policy.
     """
     stream = io.StringIO()
@@ -202,7 +206,7 @@ def comparison_csv(found: Comparison) -> str:
     leaves = found.tenants()
     today = found.settings[0]
     groups = groups_of_setting(today)
-    writer.writerow(["", grade_of(today.twin.score).word, "twin", *[""] * 16])
+    writer.writerow(["", grade_of(today.twin).word, "twin", *[""] * 16])
     writer.writerow(["", "", "left_out", "", "", "", today.left_out, *[""] * 12])
     for outcome in found.rows:
         totals = (outcome.gpu_hours, outcome.useful_gpu_hours, outcome.busy, outcome.preemptions)

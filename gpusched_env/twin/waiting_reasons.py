@@ -33,7 +33,8 @@ _PATTERNS: Final = {
         "|NodeDown|Partition(?:Down|Inactive)|Licenses|Constraints|Power(?:NotAvail|Reserved)"
         "|BurstBuffer(?:Resources|StageIn)|FedJobLock|launch failed requeued held|job requeued in held state"
     ),
-    WAITS: "Priority|Resources|Prolog|Cleaning|SchedDefer|WaitingForScheduling",
+    # WAIT_RESOURCES has a sentence if nodes are down: "..., DRAINED or reserved for jobs in higher priority partitions"
+    WAITS: "Priority|Resources|Nodes required for job are DOWN|Prolog|Cleaning|SchedDefer|WaitingForScheduling",
 }
 _KINDS: Final = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS.items())
 

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from gpusched_env.twin.comparing import compare_policies, play_policy, settings_
 from gpusched_env.twin.configuration import known_policy, node_list, not_played, pools_of, pools_of_texts
 from gpusched_env.twin.inferred_priorities import Rights, find_pairs
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences, tenants_of
+from gpusched_env.twin.summary import assumptions, comparison_csv, comparison_rows, sentences, tenants_of
 
 CONF = """\
 SchedulerType=sched/builtin
@@ -80,6 +81,12 @@ def test_more_machines_and_more_load_make_a_second_setting():
     assert found.settings[1].twin.gpus == 4
 
 
+def test_machines_are_said_to_change_only_if_they_do():
+    (changed, added) = (" ".join(assumptions(compared(**one))) for one in ({"load": 2.0}, {"add_nodes": "1x2"}))
+    assert "GPUs instead of" not in changed
+    assert "has 4 GPUs instead of 2" in added
+
+
 def test_unusable_changes_are_refused():
     twin, jobs = small()
     with pytest.raises(GpuschedError, match="unknown pool"):
@@ -127,6 +134,9 @@ def test_the_recorded_value_stands_beside_every_simulated_today():
     assert recorded.wait_s.tolist() == [0.0, 500.0, 100.0, 3.0]
     assert recorded.jct_s.tolist() == [1000.0, 510.0, 110.0, 13.0]
     assert recorded.gpu_hours == pytest.approx((2000 + 10 + 10 + 20) / 3600)
+    header, row, *_ = comparison_rows(compare_policies(settings_of(twin, jobs), [], workers=1))
+    told = dict(zip(header, row, strict=True))
+    assert (told["policy"], told["lost"], told["preemptions"]) == ("recorded", "-", "-")  # the log does not tell them
     assert recorded.busy == pytest.approx(2020 / (2 * 700_000))  # until the last arrival
     del jobs.attributes["wait_s"]  # another log may tell no waits
     assert compare_policies(settings_of(twin, jobs), [], workers=1).recorded is None
@@ -136,7 +146,8 @@ def test_jobs_that_no_machines_can_run_are_counted_in_the_table():
     twin, jobs = small()
     jobs.jobs["gpus"][3] = 4
     found = compare_policies(settings_of(twin, jobs), [], workers=1)
-    assert comparison_rows(found)[-1][1:3] == ("left out: no machines can run them", "1")
+    assert comparison_rows(found)[-1][1:3] == ("left out: no pool has their partition and room for their gang", "1")
+    assert "no pool has their partition and room" in sentences(found)[0]
     assert "1 jobs of the log are left out" in sentences(found)[0]
 
 
@@ -313,18 +324,36 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--output", twin,
     )  # fmt: skip
     assert "rank corr." in told
-    assert "twin: " in told
+    grade = told.splitlines()[0]
+    assert grade.startswith("twin: ")
+    assert "pairs of jobs" in told  # what was printed while it was fitted comes after the grade
     assert read_twin(twin).pools[0].partitions == ("gpu",)
     told = call(
         "compare", twin, "--schedulers", "current,fifo-skip", "--add-nodes", "4x8@H100", "--load", 1.2, "--workers", 1,
         "--report", page, "--output", tmp_path / "out.csv",
     )  # fmt: skip
     assert "fifo-skip, + 4x8@H100, load x 1.2" in told
+    assert told.splitlines()[0] == grade
+    chosen = ("--conf", tmp_path / "slurm.conf", "--scheduler", "slurm:size_weight=9000", "--output", tmp_path / "part")
+    result = CliRunner().invoke(app, ["twin", "slurm-conf", *map(str, (twin, *chosen))])
+    assert result.output.splitlines()[0] == grade
+    (tmp_path / "now.json").write_text(
+        '{"time": "2025-03-01T00:00:00", "queued": [{"id": "1", "gpus": 8, "partition": "gpu"}]}'
+    )
+    told = call(
+        "forecast", "--snapshot", tmp_path / "now.json", "--history", f"slurm:{tmp_path / 'sacct.txt'}",
+        "--twin", twin, "--futures", 2, "--output", tmp_path / "starts.csv",
+    )  # fmt: skip
+    assert told.splitlines()[0] == grade
+    (word,) = {row["grade"] for row in csv.DictReader((tmp_path / "starts.csv").read_text().splitlines())}
+    assert grade.startswith(f"twin: {word.upper()} (")
     wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
     assert "unknown GPU type 'H10'" in str(wrong.output) + str(wrong.exception)
     text = page.read_text(encoding="utf-8")
     for words in ("Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00"):
         assert words in text
+    body = re.sub(r"<[^>]*>", " ", text.partition("<body>")[2])
+    assert body.split()[: len(grade.split())] == grade.split()
     assert str(tmp_path) not in text  # pages do not contain paths of this machine
     assert "default-src &#39;none&#39;" in text  # it loads nothing
     rows = [line.split("|") for line in (tmp_path / "sacct.txt").read_text().splitlines()]

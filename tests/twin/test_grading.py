@@ -11,14 +11,21 @@ from gpusched_env.cli import app
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
-from gpusched_env.twin import GroupScore, Pool, Score, Twin, write_twin
+from gpusched_env.twin import GroupScore, Pool, Remainder, Score, Twin, write_twin
 from gpusched_env.twin.fitting import fit_twin
 from gpusched_env.twin.grading import GOOD, NOT_USABLE, USABLE, check_usable, grade_of
 
 
-def scored(recorded=600.0, predicted=600.0, rank=0.9, distance=0.05, jobs=500, held=0.8):
-    row = GroupScore("all", "all", jobs, 0.0, 0.0, recorded, predicted, 0.0, 0.0, 0.0, rank, distance)
-    return Score((row,), 0.01, held, held)
+def row(recorded=600.0, predicted=600.0, rank=0.9, distance=0.05, jobs=500, partition="all", size="all"):
+    return GroupScore(partition, size, jobs, 0.0, 0.0, recorded, predicted, 0.0, 0.0, 0.0, rank, distance)
+
+
+def scored(*more, held=0.8, unseen=True, **changes):
+    return Score((row(**changes), *more), 0.01, held, held, unseen)
+
+
+def twin_of(score, **fields):
+    return Twin("slurm:x", "fifo", (Pool("all", Cluster.parse("1x2").groups),), score=score, **fields)
 
 
 @pytest.mark.parametrize(
@@ -36,21 +43,40 @@ def scored(recorded=600.0, predicted=600.0, rank=0.9, distance=0.05, jobs=500, h
         ({"distance": 0.4}, NOT_USABLE, "0.40 apart"),
         ({"jobs": 29}, NOT_USABLE, "only 29 jobs"),
         ({"held": 1.246}, NOT_USABLE, "124.6% of its GPUs"),
+        ({"unseen": False}, NOT_USABLE, "no part of the log was held back"),
+        ({"recorded": math.nan, "rank": math.nan, "distance": math.nan}, NOT_USABLE, "could not be compared"),
     ],
 )
 def test_a_grade_follows_from_the_score(changes, word, reason):
-    grade = grade_of(scored(**changes))
+    grade = grade_of(twin_of(scored(**changes)))
     assert grade.word == word
     assert reason in str(grade)
     assert str(grade).startswith(f"twin: {word.upper()}")
 
 
 def test_a_twin_without_a_score_is_not_usable():
-    assert grade_of(Score()).word == NOT_USABLE
+    assert grade_of(twin_of(Score())).word == NOT_USABLE
+
+
+def test_the_grade_is_that_of_the_worst_partition_with_enough_jobs():
+    bad = {"recorded": 60.0, "predicted": 6000.0, "partition": "debug"}
+    grade = grade_of(twin_of(scored(row(partition="gpu"), row(jobs=800, **bad), jobs=5000)))
+    assert grade.word == NOT_USABLE
+    assert "partition debug, 800 jobs: the mean wait is" in str(grade)
+    for other in (row(jobs=29, **bad), row(size="1", **bad)):  # too few, or a size
+        assert grade_of(twin_of(scored(row(partition="gpu"), other, jobs=5000))).word == GOOD
+
+
+def test_a_log_that_held_more_gpus_than_the_machines_have_is_not_usable():
+    for hours, word in ((40 / 3600, GOOD), (2.5, NOT_USABLE)):  # clocks of whole seconds may differ
+        over = Remainder("jobs held more GPUs than the machines have", 0, hours, "h")
+        grade = grade_of(twin_of(scored(), remainders=(over,)))
+        assert grade.word == word
+    assert "for 2.5 h: machines are missing" in str(grade)
 
 
 def test_answers_of_a_twin_that_is_not_usable_need_anyway(tmp_path):
-    twin = Twin("slurm:x", "fifo", (Pool("all", Cluster.parse("1x2").groups),), score=scored(predicted=6000.0))
+    twin = twin_of(scored(predicted=6000.0))
     with pytest.raises(GpuschedError, match=r"NOT USABLE .*--anyway"):
         check_usable(twin, anyway=False)
     assert check_usable(twin, anyway=True).word == NOT_USABLE
@@ -74,9 +100,11 @@ def log(gpus, arrival, run, wait=0.0):
 def test_machines_that_are_fewer_than_what_ran_at_once_are_refused():
     pools = (Pool("all", Cluster.parse("1x4").groups),)
     crowded = log([2, 2, 2], [0, 10, 20], [1000, 1000, 1000])
+    more = 10_000 + 1000 * np.arange(60)  # on average, jobs hold less than the machines have
+    long = log([2] * 63, [0, 10, 20, *more], [1000] * 3 + [10] * 60)
     with pytest.raises(GpuschedError, match=r"pool 'all' has 4 GPUs, but its jobs held up to 6 at once"):
         fit_twin(crowded, pools)
-    assert fit_twin(crowded, pools, anyway=True).remainders
+    assert "for 0.3 h: machines are missing" in str(grade_of(fit_twin(long, pools, fit_part=0.1, anyway=True)))
     # clocks of whole seconds may let jobs overlap for a moment
     fit_twin(log([2, 2, 2], [0, 10, 970], [1000, 1000, 1000]), pools)
 

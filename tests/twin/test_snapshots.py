@@ -12,8 +12,9 @@ from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, iso, read_snapshot, write_snapshot
-from gpusched_env.twin.snapshot_sources import snapshot_of
-from gpusched_env.twin.squeue import read_squeue
+from gpusched_env.twin.snapshot_sources import named_by, snapshot_of
+from gpusched_env.twin.squeue import FORMAT, read_squeue
+from gpusched_env.twin.usage import read_sshare
 
 NOON = 1_741_003_200.0  # 2025-03-03T12:00:00
 EXAMPLE = {
@@ -61,6 +62,7 @@ def test_a_snapshot_is_read_and_written(tmp_path):
         ({"time": "noon"}, "time is 'noon': write YYYY"),
         ({"time": "2025-03-03T12:00:00+01:00"}, "leave out the zone"),
         ({"version": 2}, "version is 2"),
+        ({"untold": {"5": ["g01"]}}, "reasons and untold: give a text"),
         ({"queues": []}, "unknown field 'queues'"),
         ({"queued": [{"id": "1", "gpus": 1, "submit": 5}]}, r"queued\[0\]: unknown field 'submit'.* arrival, begin"),
         ({"running": {}}, "must be a list"),
@@ -170,6 +172,25 @@ def test_damaged_tables_are_refused(tmp_path, text, wanted):
     assert wanted in str(found.value)
 
 
+SHARES = "Account|User|RawShares|RawUsage|FairShare\nroot|||1500|\n  vision|ana|1|1000|0.25\n  vision|bo|1|500|0.5\n"
+
+
+@pytest.mark.parametrize(("table", "read"), [(BARS, read_squeue), (SHARES, read_sshare)])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_fuzzed_tables_are_refused_or_read(tmp_path_factory, table, read, data):
+    at, cut = data.draw(st.integers(0, len(table) - 1)), data.draw(st.booleans())
+    letter = data.draw(st.characters(codec="utf-8"))
+    path = tmp_path_factory.mktemp("fuzz") / "table.txt"
+    path.write_bytes((table[:at] if cut else table[:at] + letter + table[at + 1 :]).encode())
+    complaint = ""
+    try:
+        read(path)
+    except GpuschedError as error:
+        complaint = str(error)
+    assert not complaint or "table.txt" in complaint
+
+
 def test_running_jobs_get_the_gpus_of_their_nodes_first():
     cluster = Cluster.parse("3x4")
     jobs = [
@@ -270,9 +291,30 @@ def test_a_running_job_of_unknown_gpus_is_refused_on_a_node_with_gpus(tmp_path):
     )
     with pytest.raises(TraceError, match=r"line 3, .*'job 2': it runs on n1, which has GPUs.*tres-alloc"):
         read_squeue(written(tmp_path, rows.format(node="n1")))
-    assert (
-        len(read_squeue(written(tmp_path, rows.format(node="cpu7"))).running) == 1
-    )  # a CPU job, as far as one can tell
+    path = written(tmp_path, rows.format(node="n2"))  # no other job tells that n2 has GPUs
+    found = read_squeue(path)
+    assert [job.id for job in found.running] == ["1"]
+    assert "WARNING: the GPUs of 1 running jobs are not told (2): their nodes may look free" in found.describe()
+    for nodes, text in (("n[1-2]", "job 2 runs on n2, which has GPUs"), ("n1", "")):
+        (tmp_path / "slurm.conf").write_text(f"NodeName={nodes} Gres=gpu:4\nNodeName=c2\nPartitionName=p Nodes=ALL\n")
+        if text:
+            with pytest.raises(GpuschedError, match=text):
+                named_by(str(tmp_path / "slurm.conf"), found)
+        else:  # n2 has no GPUs, as slurm.conf says
+            assert "WARNING" not in named_by(str(tmp_path / "slurm.conf"), found).describe()
+    write_snapshot(found, tmp_path / "now.json")
+    assert repr(read_snapshot(tmp_path / "now.json")) == repr(found)
+
+
+def test_the_documented_export_has_ids_that_dependencies_name(tmp_path):
+    """The column JobArrayID has the header JOBID and tells tasks and parts; JobID is a number of each."""
+    assert FORMAT.startswith("JobArrayID:40|")
+    rows = (
+        "7_1|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu=6|\n"
+        "9|PENDING|0:00|N/A|1||Dependency|gres/gpu=1|afterok:7_1(unfulfilled)\n"
+    )
+    header = "JOBID|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC|DEPENDENCY\n"
+    assert [job.dependency for job in read_squeue(written(tmp_path, header + rows)).queued] == ["afterok:7_1"]
 
 
 def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
@@ -286,7 +328,12 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
         "90+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
         "90+1|PENDING|0:00|N/A|1||JobHeldUser|gres/gpu=2\n"
     )
+    rows = (
+        "\n".join(f"{row}|{'DEPENDENCY' if not n else ''}" for n, row in enumerate(rows.splitlines()))
+        + "\n91|PENDING|0:00|N/A|1||Dependency|gres/gpu=1|afterok:77(unfulfilled)\n"
+    )
     found = read_squeue(written(tmp_path, rows))
-    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("77+0", 10, {"n1": 6, "n2": 2, "n3": 2})]
-    assert [(job.id, job.gpus) for job in found.queued] == [("80+0", 10)]
+    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("77", 10, {"n1": 6, "n2": 2, "n3": 2})]
+    assert [(job.id, job.gpus, job.dependency) for job in found.queued] == [("80", 10, ""), ("91", 1, "afterok:77")]
+    assert found.reasons == {"80": "Resources", "90+1": "JobHeldUser", "91": "Dependency"}
     assert found.held == ("90+1",)

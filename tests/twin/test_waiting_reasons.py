@@ -40,6 +40,9 @@ def test_every_reason_has_its_kind(kind, words):
 def test_reasons_are_read_as_squeue_writes_them():
     assert kind_of("(ReqNodeNotAvail, UnavailableNodes:n[1-3])") == HELD
     assert kind_of("launch failed requeued held") == HELD
+    down = "(Nodes required for job are DOWN, DRAINED{} or reserved for jobs in higher priority partitions)"
+    for reason in (down.format(""), down.format(", REBOOTING"), down.format("").replace(" ", "_")):
+        assert kind_of(reason) == WAITS  # WAIT_RESOURCES, as Slurm writes it while nodes are down
     assert kind_of("(QOSGrpGRES)") == LIMITED
     assert kind_of("") == WAITS
 
@@ -79,7 +82,7 @@ def test_jobs_that_are_held_or_limited_get_no_promise_and_each_forecast_has_its_
     assert "no forecast for 1 jobs, which cannot start as they are (PartitionTimeLimit): 4" in told
     assert "no forecast for 1 jobs, which are held (launch failed requeued held): 5" in told
     header, row = (tmp_path / "out.csv").read_text().splitlines()
-    assert (header.split(",")[-1], row.split(",")[-1]) == ("reason", "Resources")
+    assert (header.split(",")[-2:], row.split(",")[-2:]) == (["reason", "grade"], ["Resources", ""])  # no twin
 
 
 def test_a_job_above_its_own_limit_gets_no_forecast_and_raises_no_limit():
