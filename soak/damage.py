@@ -99,7 +99,8 @@ READERS: Final[dict[str, Callable[[Path], str]]] = {
     "trace.swf": _command("traces read swf:{}/trace.swf"),
     "trace.csv": _command("traces read csv:{}/trace.csv"),
     "snapshot": _command(
-        "twin forecast --snapshot {}/now.json --history slurm:{}/sacct.txt --twin {}/twin.json --futures 5 --threads 1"
+        "twin forecast --snapshot {}/now.json --history slurm:{}/sacct.txt --twin {}/twin.json --anyway "  # no score
+        "--futures 5 --threads 1"
     ),
     "entry": _entry,
     "log": _log,

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # lines of the table
 HOUR_S = 3600.0  # [s]
+# What twin/waiting_reasons.py says of a job without forecast, in words.
+_KIND: Final = {
+    "waits": "which wait for a job that has none", "held": "which are held", "never": "which cannot start as they are",
+    "limited": "which wait for a limit of their user, account or QOS",
+}  # fmt: skip
 DAY_S = 86_400.0  # [s]
 
 
@@ -38,12 +43,15 @@ class Played:
     """Machines, such as 250x8, or FORMAT:PATH; not with --twin."""
     scheduler: Annotated[str | None, typer.Option(metavar="SPEC")] = None
     """Policy, instead of that of the twin; without a twin, slurm."""
+    anyway: bool = False
+    """Also play a twin whose grade is: not usable."""
 
     def setting(self) -> Setting:
         """Return them."""
         from gpusched_env.baselines import make_scheduler
         from gpusched_env.cli.parsing import chosen_cluster
         from gpusched_env.twin import read_twin
+        from gpusched_env.twin.grading import check_usable
         from gpusched_env.twin.settings import Plain
 
         if self.scheduler is not None:
@@ -52,6 +60,7 @@ class Played:
             if self.cluster is not None:
                 raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
             found = read_twin(self.twin).without_outages()
+            print(check_usable(found, self.anyway))
             return found if self.scheduler is None else replace(found, scheduler=self.scheduler)
         if self.cluster is None:
             raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
@@ -135,16 +144,21 @@ def forecast(
 
     Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
     """
+    from gpusched_env.twin import Twin
     from gpusched_env.twin.futures import sampled_starts
+    from gpusched_env.twin.grading import grade_of
+    from gpusched_env.twin.own_limits import without_excess
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
-    setting = played.setting()
+    setting, grade = played.setting(), ""
     present = now.read(reading, played.cluster)
+    if isinstance(setting, Twin):
+        present, grade = without_excess(present, setting), grade_of(setting).word
     past = _history(history, present.time_s, reading.options())
     shares = None if now.usage is None else read_sshare(now.usage)
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
-    _tell(present, Quantiles.of(starts), starts, output)
+    _tell(present, Quantiles.of(starts), starts, grade, output)
     print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
 
 
@@ -219,25 +233,30 @@ def _need_limits(workload: Workload) -> None:
         print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
 
 
-def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: Path | None) -> None:
-    """Print the table of the first queued jobs, and write all."""
+def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, grade: str, output: Path | None) -> None:
+    """Print the table of the first queued jobs, and write all, each with the grade of the twin."""
+    from gpusched_env.support.files import visible
     from gpusched_env.twin.quantiles import HOURS
+    from gpusched_env.twin.waiting_reasons import kind_of
 
     low, middle, high = quantiles.interval
     chances = [quantiles.probability(hours * HOUR_S) for hours in HOURS]
     order = np.argsort(middle, kind="stable")
     able = ~np.isnan(starts).any(axis=0) if len(starts) else np.ones(0, bool)
-    table = plain_table("job", "user", "GPUs", *(f"within {hours} h" for hours in HOURS), "80 % interval", "median")
+    table = plain_table(
+        "job", "user", "GPUs", *(f"within {hours} h" for hours in HOURS), "80 % interval", "median", "reason"
+    )
     for i in order[able[order]][:SHOWN].tolist():
         job = present.queued[i]
         table.add_row(
             job.id, job.user, str(job.gpus), *(f"{one[i]:.0%}" for one in chances),
-            f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]),
+            f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]), visible(present.reasons.get(job.id, "")),
         )  # fmt: skip
     rows = []
     for i in np.flatnonzero(able).tolist():
         told = {"job": present.queued[i].id, "gpus": present.queued[i].gpus}
         told |= {f"within_{h}h": float(one[i]) for h, one in zip(HOURS, chances, strict=True)}
+        told |= {"reason": present.reasons.get(present.queued[i].id, ""), "grade": grade}
         times = {"low_s": low[i], "median_s": middle[i], "high_s": high[i]}
         rows.append(told | {name: float(time) if math.isfinite(time) else None for name, time in times.items()})
     if present.queued:
@@ -249,8 +268,15 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     if not able.all():
         names = ", ".join(present.queued[i].id for i in np.flatnonzero(~able)[:5].tolist())
         print(f"no forecast for {int((~able).sum()):,} jobs that no machines of their partition can run: {names}")
+    held: dict[str, list[str]] = {}
+    for name in present.held:
+        held.setdefault(present.reasons.get(name, "reason not told"), []).append(name)
+    for reason, ids in sorted(held.items(), key=lambda item: -len(item[1])):
+        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        print(f"no forecast for {len(ids):,} jobs, {_KIND[kind_of(reason)]} ({visible(reason)}): {shown}")
     if output is not None:
-        _write(output, ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s"], rows)
+        header = ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s", "reason", "grade"]
+        _write(output, header, rows)
         print(f"{output}: {int(able.sum()):,} forecasts; times in seconds after the snapshot, empty = later")
 
 

@@ -16,7 +16,7 @@ from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, rows_of_csv, show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rich.table import Table
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Setting
 
 twin_app = Commands("Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.")
+Anyway = Annotated[bool, typer.Option("--anyway", help="Also play a twin whose grade is: not usable.")]
 TwinArgument = Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")]
 
 
@@ -71,63 +72,67 @@ class Rules:
     """QOS and their limits, as sacctmgr show qos printed them."""
     fit_part: Annotated[float, typer.Option(min=0.05, max=1.0)] = 0.6
     """Part of the log that is fitted; the rest gives the score."""
+    anyway: bool = False
+    """Fit although jobs held more GPUs at once than there are."""
     draws: Draws = ANY_SEED
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitFiles:
-    """What a fit writes."""
-
-    output: Annotated[Path, written(".json")] = Path("twin.json")
-    """File of the twin."""
-    slurm_conf: Annotated[Path | None, written()] = None
-    """Also write the policy as lines of slurm.conf."""
 
 
 @twin_app.add("fit", tables=True)
 def fit(
     log: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="The log, such as slurm:sacct.txt.")],
     machines: Machines,
-    files: FitFiles,
     rules: Rules,
     reading: Reading,
+    output: Annotated[Path, written(".json", help="File of the twin.")] = Path("twin.json"),
 ) -> None:
     """Fit machines and policy to the first part of a log, and score a replay on the rest (sampled by seed 0).
 
     Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --output twin.json
     """
-    from gpusched_env.support.files import write_whole
-    from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
-    from gpusched_env.twin.configuration import known_policy, not_played, slurm_conf
+    from gpusched_env.twin.grading import grade_of
+
+    told: list[str] = []  # what is known before the grade, which stands above it
+    try:
+        twin, conf = _fitted(log, machines, rules, reading, told.append)
+        write_twin(twin, output)
+        print(grade_of(twin))
+    finally:
+        for line in told:
+            print(line)
+    _show_policy(twin, {} if conf is None else conf.scheduling.weights)
+    _show_score(twin, log, held_back=rules.fit_part < 1)
+    print(f"{output}: the twin")
+
+
+def _fitted(
+    log: str, machines: Machines, rules: Rules, reading: Reading, tell: Callable[[str], None]
+) -> tuple[Twin, SlurmCluster | None]:
+    """Read all files, and fit."""
+    from gpusched_env.traces import read_trace
+    from gpusched_env.twin.configuration import known_policy, not_played
     from gpusched_env.twin.fitting import fit_twin
     from gpusched_env.twin.sacctmgr import read_associations, read_qos
 
-    conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
+    conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [], tell)
     start = None if conf is None else known_policy(conf)
     options = reading.options()
     workload, report = read_trace(log, **options)
-    print(report.describe())
+    tell(report.describe())
     if rules.outages is not None:
-        pools = _with_outages(pools, conf, rules.outages, report.origin, workload)
+        pools = _with_outages(pools, conf, rules.outages, report.origin, workload, tell)
     columns = _tenant_columns(rules, workload)
     shares = None if rules.assoc is None else read_associations(rules.assoc)
     limits = () if rules.qos is None else read_qos(rules.qos)
     seed = rules.draws.one()
-    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell=print, qos=limits)
+    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell, limits, rules.anyway)
     notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
-    twin = replace(twin, reading=options, notes=notes)
-    write_twin(twin, files.output)
-    _show_policy(twin, {} if conf is None else conf.scheduling.weights)
-    _show_score(twin, log, held_back=rules.fit_part < 1)
-    also = ""
-    if files.slurm_conf is not None:
-        write_whole(files.slurm_conf, slurm_conf(twin))
-        also = f"; {files.slurm_conf}: lines of slurm.conf"
-    print(f"{files.output}: the twin{also}")
+    return replace(twin, reading=options, notes=notes), conf
 
 
-def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
+def _machines(
+    conf: list[Path], cluster: str, partition: list[str], tell: Callable[[str], None]
+) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
     """Read the machines, from Slurm's files or as texts; the files are None if there are none."""
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
@@ -138,7 +143,7 @@ def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[Slu
     if cluster or partition:
         raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
     files, described = read_slurm_cluster(*conf)
-    print(described.describe())
+    tell(described.describe())
     return files, pools_of(files)
 
 
@@ -191,7 +196,12 @@ def _show_score(twin: Twin, log: str, held_back: bool) -> None:
 
 
 def _with_outages(
-    pools: tuple[Pool, ...], files: SlurmCluster | None, path: Path, origin: str, log: Workload
+    pools: tuple[Pool, ...],
+    files: SlurmCluster | None,
+    path: Path,
+    origin: str,
+    log: Workload,
+    tell: Callable[[str], None],
 ) -> tuple[Pool, ...]:
     """Read outages and give them to the pools."""
     from gpusched_env.twin.configuration import node_numbers
@@ -205,7 +215,7 @@ def _with_outages(
     last_s = float((log.jobs["arrival_s"] + log.attributes.get(WAIT, 0.0) + log.jobs["duration_s"]).max())
     found = read_outages(path)
     pools, unknown = with_outages(pools, node_numbers(files, pools), found, origin, last_s)
-    print(f"{path}: {len(found):,} outages, {unknown:,} of them of nodes in no pool")
+    tell(f"{path}: {len(found):,} outages, {unknown:,} of them of nodes in no pool")
     return pools
 
 
@@ -311,6 +321,7 @@ def compare(
         ),
     ] = None,
     workers: WorkersOption = WORKERS,
+    anyway: Anyway = False,
 ) -> None:
     """Play policies on the twin, today and with more machines or load, and report who waits how long.
 
@@ -319,11 +330,13 @@ def compare(
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies
-    from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
+    from gpusched_env.twin.grading import check_usable
+    from gpusched_env.twin.summary import assumptions, comparison_csv, comparison_rows, sentences
 
     texts = [part for text in schedulers or [] for part in [_without(text, CURRENT)] if part]
     specs = chosen_schedulers(texts) if texts else []
     twin = read_twin(path)
+    print(check_usable(twin, anyway))
     settings = changes.settings(twin)
     names = None if files.pseudonymise is None else pseudonyms_of(files.pseudonymise)
     found = replace(compare_policies(settings, specs, workers), names=names)
@@ -335,25 +348,39 @@ def compare(
     show(table, title, rows=rows_of_csv(comparison_csv(found)))
     for sentence in sentences(found):
         print(sentence)
+    for sentence in assumptions(found):
+        print(f"note: {sentence}")
     files.write(found)
 
 
 @twin_app.add("slurm-conf")
 def write_slurm_conf(
-    path: TwinArgument,
+    conf: Annotated[list[Path], typer.Option(metavar="FILE", help="The slurm.conf of the site, which is compared.")],
     output: Annotated[Path, written(help="File to write.")],
+    path: TwinArgument = Path("twin.json"),
     scheduler: Annotated[
         str, typer.Option(metavar="SPEC", help="Another policy: slurm with other weights.", show_default="the twin's")
     ] = "",
+    anyway: Anyway = False,
 ) -> None:
-    """Write the policy of a twin, or another one for it, as lines of slurm.conf."""
+    """Write the lines of slurm.conf that a policy would change, each with the evidence of the log.
+
+    Example: gpusched twin slurm-conf twin.json --conf slurm.conf --scheduler slurm:age_weight=1000 --output part.conf
+    """
     from gpusched_env.support.files import write_whole
+    from gpusched_env.traces import read_workload
+    from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin import read_twin
-    from gpusched_env.twin.configuration import slurm_conf
+    from gpusched_env.twin.conf_changes import changes_of, fragment
+    from gpusched_env.twin.grading import check_usable
 
     twin = read_twin(path)
-    write_whole(output, slurm_conf(replace(twin, scheduler=scheduler) if scheduler else twin))
-    print(f"{output}: lines of slurm.conf")
+    grade = check_usable(twin, anyway)
+    print(grade)
+    site, _ = read_slurm_cluster(*conf)
+    found = changes_of(twin, site, read_workload(twin.log, **twin.reading), scheduler)
+    write_whole(output, f"# {grade}\n{fragment(found, site)}")
+    print(f"{output}: {len(found.made)} changes for slurm.conf")
 
 
 def _without(text: str, name: str) -> str:

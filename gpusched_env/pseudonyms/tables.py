@@ -20,7 +20,8 @@ from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin import outages, sacctmgr, usage
 from gpusched_env.twin.sacctmgr import table_rows
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
-from gpusched_env.twin.squeue import HELD, squeue_rows
+from gpusched_env.twin.squeue import squeue_rows
+from gpusched_env.twin.waiting_reasons import HELD, WAITS, kind_of
 
 # Our name of a column -> its header; columns without a name of ours are left out
 HEADERS: Final = {
@@ -30,7 +31,8 @@ HEADERS: Final = {
     "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY",
 }  # fmt: skip
 OTHER: Final = "Other"
-OTHER_HELD: Final = "JobHeldAdmin"  # of a job that is held for another reason
+# Word of a job that waits or is held for another reason
+OTHERS: Final = {WAITS: "Resources", HELD: "JobHeldAdmin"}
 _WORD: Final = re.compile(r"\w*")
 
 
@@ -74,12 +76,12 @@ def _squeue_value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
 
 
 def _reason(text: str) -> str:
-    """Return the first word if Slurm has it, else a word that holds the job if the text does."""
+    """Return the first word if Slurm has it, else one that means the same to a forecast."""
     found = _WORD.match(text)
     word = found[0] if found else ""
     if not text or (word and fits("reason", word)):
         return word
-    return OTHER_HELD if HELD.match(text) else OTHER
+    return OTHERS.get(kind_of(text), OTHER)
 
 
 NAMES: Final = {"account": "account", "parentname": "account", "user": "user", "cluster": "cluster"}  # column -> role

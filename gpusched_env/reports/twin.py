@@ -16,7 +16,8 @@ from gpusched_env.reports.tables import Cell, Heading, Row, Table
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable, three_digits, unit_for
 from gpusched_env.twin.comparing import groups_of_setting, play_pools
-from gpusched_env.twin.summary import sentences, tenants_of
+from gpusched_env.twin.grading import grade_of
+from gpusched_env.twin.summary import LEFT_OUT, assumptions, sentences, tenants_of
 
 if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
@@ -53,6 +54,7 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         SCRIPTS,
         title="What would change on this cluster?",
         subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
+        grade=str(grade_of(twin)),
         sentences=sentences(found),
         trust=trust(found),
         overview=overview(found),
@@ -62,7 +64,7 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         several=len(twin.pools) > 1,
         pool=visible(pool),
         bins=BINS,
-        changes=_changes(found),
+        changes=assumptions(found),
         runs=[{"key": str(number), "label": label, "baseline": False} for number, (label, _, _) in enumerate(runs)],
         data={"lines": lines, "runs": [data for _, data, _ in runs]},
     )
@@ -72,42 +74,17 @@ def _label(outcome: Outcome) -> str:
     return f"{outcome.policy}, {outcome.setting}"
 
 
-def _changes(found: Comparison) -> list[str]:
-    """Return what the changed setting assumes, in sentences."""
-    told = []
-    if any(one.preemptions for one in found.outcomes):
-        told.append(
-            "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to "
-            "restore). Their numbers hold only if the jobs write checkpoints."
-        )
-    if len(found.settings) < 2:
-        return told
-    changed = found.settings[1]
-    gpus = [setting.twin.gpus for setting in (changed, found.settings[0])]
-    told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
-    new = {group.gpu_type for pool in changed.twin.pools for group in pool.groups} - {
-        group.gpu_type for pool in found.settings[0].twin.pools for group in pool.groups
-    }
-    for name in sorted(new):
-        speed = changed.twin.gpu_speeds.get(name, 1.0)
-        told.append(
-            f"GPUs of type {visible(name)} run every job {speed:g} times as fast as the machines of the log."
-            if speed != 1
-            else f"GPUs of type {visible(name)} run every job as fast as those of the log (--speed changes this)."
-        )
-    return told
-
-
 def trust(found: Comparison) -> list[str]:
     """Return how well the twin agrees with the log, in sentences."""
     twin = found.settings[0].twin
     if not twin.score.groups or not twin.score.overall.jobs:
         return ["The twin has no score: it was not compared with a part of the log that it had not seen."]
     row = twin.score.overall
+    seen = "had not seen" if twin.score.unseen else "had seen"
     told = [
         (
-            f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the "
-            f"log and {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
+            f"On {row.jobs:,} jobs that the fit {seen}, the mean wait is {readable(row.recorded_mean_s)} in the log and"
+            f" {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
             f"{row.rank_correlation:.2f}, half of the jobs are at most {readable(row.error_median_s)} off, and nine in "
             f"ten at most {readable(row.error_90_s)}."
         )
@@ -131,7 +108,7 @@ def overview(found: Comparison) -> Table:
     ]  # fmt: skip
 
     rows = []
-    for outcome in found.outcomes:
+    for outcome in found.rows:
         ratio = found.ratio(outcome)
         tenants = tenants_of(found, outcome)
         parts = [float(np.quantile(outcome.wait_s, part)) for part in (0.5, 0.9, 0.99)]
@@ -145,6 +122,9 @@ def overview(found: Comparison) -> Table:
                 *(Cell(str(count := sum(row.verdict == sign for row in tenants)), count) for sign in (1, -1)),
             ])
         )  # fmt: skip
+    if left_out := found.settings[0].left_out:
+        text = f"{left_out:,} jobs are left out: {LEFT_OUT}"
+        rows.append(Row([Cell(text), *[Cell("-")] * (len(columns) - 1)]))
     return Table("all policies and settings", columns, rows)
 
 
@@ -178,7 +158,8 @@ def by_tenant(found: Comparison, setting: str) -> Table:
         cells = [Cell(visible(tenant.name)), Cell(f"{tenant.jobs:,}", float(tenant.jobs))]
         for outcome in outcomes:
             row = tenants[id(outcome)][number]
-            cells.append(_change(row.other_s, row.wait_s, unit, row.verdict if outcome is not found.reference else 0))
+            same = outcome in (found.reference, found.recorded)
+            cells.append(_change(row.other_s, row.wait_s, unit, 0 if same else row.verdict))
         rows.append(Row(cells))
     more = f"; {len(first) - MOST_TENANTS} with fewer jobs are left out" if len(first) > MOST_TENANTS else ""
     columns = [Heading("tenant", text=True), Heading("jobs", better="max"), *_headings(outcomes, found)]
@@ -212,9 +193,9 @@ def gpu_hours(found: Comparison) -> Table:
 
 
 def _columns(found: Comparison, setting: str) -> list[Outcome]:
-    """Return the outcomes of a setting; the reference comes first in every setting."""
+    """Return the outcomes of a setting; in every setting, what the log tells and the reference come first."""
     own = [one for one in found.outcomes if one.setting == setting and one is not found.reference]
-    return [found.reference, *own]
+    return [*([] if found.recorded is None else [found.recorded]), found.reference, *own]
 
 
 def _headings(outcomes: list[Outcome], found: Comparison) -> list[Heading]:

@@ -35,7 +35,7 @@ RENAMED: Final = {
     "--log": "--workload",
     "--training-seeds": "--seeds",
 }
-# Old command -> the new one
+# Old command, or option of a command -> the new one
 MOVED: Final = {
     "tenants": "scenarios tenants",
     "export": "traces export",
@@ -43,6 +43,7 @@ MOVED: Final = {
     "dataset": "agents dataset",
     "agents describe": "agents show",
     "leaderboard tracks": "leaderboard list",
+    "twin fit --slurm-conf": "twin slurm-conf",
 }
 LIST: Final = "A,B,..."  # metavar of options that take a list
 Function = Callable[..., Any]
@@ -98,9 +99,12 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, _joined(args, lists))
         except UsageError as error:
+            error.message = error.message.replace("Value error, ", "")  # of Typer's own library
             old = getattr(error, "option_name", "")
+            path = ctx.command_path.split(" ", 1)[-1]  # the line begins with the program
+            if (moved := MOVED.get(f"{path} {old}")) is not None:
+                raise GpuschedError(f"gpusched {path} {old} is now gpusched {moved}") from error
             if RENAMED.get(old) in names and old not in names:
-                path = ctx.command_path.split(" ", 1)[-1]  # the line begins with the program
                 raise GpuschedError(f"{path}: {old} is now {RENAMED[old]}") from error
             if "extra argument" in str(error) and "--output" in names:
                 error.message += "; --output names the file of the results"

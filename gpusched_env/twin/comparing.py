@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,11 +20,13 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
-from gpusched_env.twin.model import Problem, Twin, partitions_of
+from gpusched_env.twin.model import WAIT, Problem, Twin, partitions_of
+from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.scoring import groups_of, size_names
 
 CURRENT: Final = "current"  # name of the twin's own policy
 TODAY: Final = "today"  # name of the setting without changes
+RECORDED: Final = "recorded"  # name of what the log tells, beside the policies
 WEEK_S: Final = 7 * 86_400.0
 ROLES: Final = {"cluster_queue": "account", "virtual_cluster": "account"}  # attributes, as pseudonymise names them
 
@@ -35,6 +38,7 @@ class Setting:
     name: str
     twin: Twin
     workload: Workload
+    left_out: int = 0  # jobs of the log for which no pool has their partition and room for their gang
 
 
 class Outcome(NamedTuple):
@@ -45,24 +49,33 @@ class Outcome(NamedTuple):
     wait_s: np.ndarray  # [s] time in the system without GPUs, also after preemptions
     jct_s: np.ndarray  # [s] from arrival to completion; NaN = unfinished
     gpu_hours: float  # GPU time held, including restores and checkpoints
-    useful_gpu_hours: float  # GPU time of progress
+    useful_gpu_hours: float  # GPU time of progress; NaN = not told
     capacity_gpu_hours: float  # GPUs x time from the first to the last arrival
     busy: float  # part of that time in which GPUs were held, 0..1
-    preemptions: int
+    preemptions: float  # number; NaN = not told
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcomes of each policy in each setting, today's first, and pseudonyms for tenants."""
+    """The outcomes of each policy in each setting, today's first, and pseudonyms for tenants.
+
+    ``recorded`` is what the log tells of today; None = it tells no waits.
+    """
 
     settings: tuple[Setting, ...]
     outcomes: tuple[Outcome, ...]
+    recorded: Outcome | None = None
     names: Pseudonyms | None = None
 
     @property
     def reference(self) -> Outcome:
         """The twin's policy today."""
         return self.outcomes[0]
+
+    @property
+    def rows(self) -> tuple[Outcome, ...]:
+        """The lines of a table: what the log tells, then all outcomes."""
+        return self.outcomes if self.recorded is None else (self.recorded, *self.outcomes)
 
     def tenants(self) -> np.ndarray:
         """Str [J]: the tenant of each job as tables and pages name it."""
@@ -113,7 +126,8 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     if not placed.any():
         raise GpuschedError("twin: no job of the log fits into the machines of the twin")
     jobs = workload.select(placed)
-    today = Setting(TODAY, twin, jobs)
+    left_out = int((~placed).sum())
+    today = Setting(TODAY, twin, jobs, left_out)
     if not 1e-3 <= load <= 1e3:
         raise GpuschedError(f"--load {load}: give 0.001 to 1000, such as 1.2 for a fifth more jobs per hour")
     if not add_nodes and load == 1.0:
@@ -125,7 +139,7 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     if load != 1.0:
         jobs = jobs.unchecked_columns(arrival_s=jobs.jobs["arrival_s"] / load)
         words.append(f"load x {load:g}")
-    return today, Setting(", ".join(words), twin, jobs)
+    return today, Setting(", ".join(words), twin, jobs, left_out)
 
 
 def with_nodes(twin: Twin, text: str) -> Twin:
@@ -157,7 +171,22 @@ def compare_policies(settings: Sequence[Setting], policies: Sequence[str], worke
     for name in names[1:]:
         make_scheduler(name)
     calls = [(setting, name) for setting in settings for name in names]
-    return Comparison(tuple(settings), tuple(in_processes(play_policy, calls, workers)))
+    return Comparison(tuple(settings), tuple(in_processes(play_policy, calls, workers)), recorded_outcome(settings[0]))
+
+
+def recorded_outcome(setting: Setting) -> Outcome | None:
+    """Return what the log tells of the jobs of a setting; None = it tells no waits."""
+    if WAIT not in setting.workload.attributes:
+        return None
+    log = Recorded.of(setting.workload)
+    wait_s = log.start_s - log.arrival_s
+    gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s)) / 3600
+    first_s, last_s = float(log.arrival_s.min()), float(log.arrival_s.max())
+    held, capacity = log.held(), setting.twin.gpus * (last_s - first_s)
+    busy = float(held.integral(last_s) - held.integral(first_s)) / capacity if capacity else 0.0
+    return Outcome(
+        setting.name, RECORDED, wait_s, log.end_s - log.arrival_s, gpu_hours, math.nan, capacity / 3600, busy, math.nan
+    )  # fmt: skip
 
 
 def play_policy(setting: Setting, policy: str) -> Outcome:

@@ -1,24 +1,26 @@
-"""Slurm's files and a twin: machines and known parameters from them, and fitted weights as a fragment of slurm.conf."""
+"""Slurm's files and a twin: machines and known parameters from them."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
-from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.partitions import Partition
 from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmPartition
-from gpusched_env.twin.fitting import DAY_S, Policy
+from gpusched_env.twin.conf_changes import KEYS, site_parameters
+from gpusched_env.twin.fitting import Policy
 from gpusched_env.twin.inferred_priorities import Aging
-from gpusched_env.twin.model import Pool, Twin
+from gpusched_env.twin.model import Pool
 
-MINUTE_S: Final = 60.0
+# Parameters that the fit leaves as slurm.conf has them.
+KEPT: Final = (
+    "queue_depth", "bf_resolution_s", "bf_max_job_test", "bf_max_job_user", "bf_max_job_start", "bf_one_resv_per_job",
+    "youngest_first",
+)  # fmt: skip
 REST: Final = "other"  # pool of the nodes that are in no partition
 
 
@@ -150,97 +152,9 @@ def pools_of_texts(
 
 def known_policy(slurm: SlurmCluster) -> Policy:
     """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it."""
-    told = slurm.scheduling
-    for key, seconds in (("PriorityMaxAge", told.max_age_s), ("PriorityCalcPeriod", told.calc_period_s)):
-        if not math.isfinite(seconds):
-            written = slurm.settings.get(key.lower(), "")
-            raise GpuschedError(f"slurm.conf, field {key!r}: {written!r}: give a time such as 14-0, or remove the line")
-    flags = told.priority_flags
-    aging = Aging(
-        max_age_s=max(told.max_age_s, MINUTE_S),
-        fair_share="classic" if "NO_FAIR_TREE" in flags else "tree",
-        decay_half_life_s=told.half_life_s if math.isfinite(told.half_life_s) else 0.0,
-        calc_period_s=max(told.calc_period_s, 1.0),
-    )
-    tiers = told.preempt_type.lower() == "preempt/partition_prio" and any(
-        _mode(slurm, partition.name) == "requeue" for partition in slurm.partitions
-    )
-    backfill = "conservative" if told.backfill else "none"
-    policy = Policy(aging=aging, backfill=backfill, preempt="tier" if tiers else "off")
-    for key, name, unit in (("bf_interval", "bf_interval_s", 1.0), ("bf_window", "bf_window_s", MINUTE_S)):
-        value = told.parameters.get(key, "")
-        if value.isdigit() and int(value) > 0:
-            changed: dict[str, Any] = {name: int(value) * unit}
-            policy = dataclasses.replace(policy, **changed)
-    return policy
-
-
-def slurm_conf(twin: Twin) -> str:
-    """Return the policy of a twin as lines of slurm.conf, with comments on what has to be set elsewhere.
-
-    The parts of the cluster in a twin's size factor are those of a pool. Slurm takes those of the whole cluster, so
-    with several pools its weight is scaled to the largest pool.
-    """
-    rules = make_scheduler(twin.scheduler)
-    if not isinstance(rules, Slurm):
-        raise GpuschedError(
-            f"--slurm-conf: the policy is {twin.scheduler}; only that of the scheduler slurm can be written"
-        )
-    largest = max(pool.cluster.gpus for pool in twin.pools)
-    size = rules.size_weight * twin.gpus / largest
-    scale = rules.qos_weight / twin.class_most if twin.class_most else 0.0
-    qos, partition = (scale * max(one.values(), default=0.0) for one in (twin.classes, twin.partition_classes))
-    if not twin.class_most:
-        qos = rules.qos_weight
-    lines = [
-        f"# Fitted by gpusched twin fit to {twin.log}; only the proportions of the weights matter.",
-        "PriorityType=priority/multifactor",
-        f"PriorityWeightAge={rules.age_weight:.0f}",
-        f"PriorityMaxAge={_days(rules.max_age_s)}",
-        f"PriorityWeightFairshare={rules.fair_share_weight:.0f}",
-        f"PriorityDecayHalfLife={_days(rules.decay_half_life_s)}",
-        f"PriorityCalcPeriod={max(round(rules.calc_period_s / MINUTE_S), 1)}",
-        f"PriorityWeightJobSize={size:.0f}",
-        f"PriorityFavorSmall={'YES' if rules.size_factor == 'small' else 'NO'}",
-        f"PriorityWeightQOS={qos:.0f}",
-        f"PriorityWeightPartition={partition:.0f}",
-        f"SchedulerType=sched/{'builtin' if rules.backfill == 'none' else 'backfill'}",
-    ]
-    if rules.preempt == "tier":
-        lines += ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
-    if rules.gpu_weight:
-        lines.append(f"PriorityWeightTRES=gres/gpu={rules.gpu_weight:.0f}")
-    if rules.fair_share == "classic":
-        lines.append("PriorityFlags=NO_FAIR_TREE")
-    if rules.backfill != "none":
-        window = round(rules.bf_window_s / MINUTE_S)
-        parameters = f"bf_interval={max(round(rules.bf_interval_s), 1)},bf_window={window},"
-        lines.append(
-            f"SchedulerParameters={parameters}bf_resolution={max(round(rules.bf_resolution_s), 1)},"
-            f"bf_max_job_test={rules.bf_max_job_test},default_queue_depth={rules.queue_depth}"
-        )
-    if rules.backfill == "easy":
-        lines.append(
-            "# The twin plans only the first waiting job (EASY). Slurm plans all; bf_max_job_test=1 is no substitute."
-        )
-    if qos:
-        lines.append("# Priorities of QOS, relative to each other (sacctmgr modify qos NAME set Priority=N):")
-        lines += [f"#   {_word(name)} {1000 * scale * value / qos:.0f}" for name, value in sorted(twin.classes.items())]
-    if partition:
-        lines.append("# PriorityJobFactor of the partitions, relative to each other (on the lines PartitionName=...):")
-        lines += [
-            f"#   {_word(name)} {1000 * scale * value / partition:.0f}"
-            for name, value in sorted(twin.partition_classes.items())
-        ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _days(seconds: float) -> str:
-    """Write a time as ``D-HH:MM:SS``."""
-    days, rest = divmod(round(seconds), round(DAY_S))
-    return f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-
-
-def _word(name: str) -> str:
-    """Write a name of the log on one line."""
-    return "".join(one if one.isprintable() else "?" for one in name) or "(none)"
+    told = site_parameters(slurm)
+    aging = Aging(**{item.name: told.pop(item.name) for item in dataclasses.fields(Aging)})
+    tiers = told.pop("preempt") == "tier" and any(_mode(slurm, one.name) == "requeue" for one in slurm.partitions)
+    own = {name: told.pop(name) for name in ("backfill", "bf_interval_s", "bf_window_s")}
+    kept = {name: told[name] for name in KEPT if KEYS[name].name in slurm.scheduling.parameters}
+    return Policy(aging=aging, preempt="tier" if tiers else "off", kept=kept, **own)

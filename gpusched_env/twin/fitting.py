@@ -23,10 +23,10 @@ from gpusched_env.twin.inferred_priorities import (
     fit_weights,
     without_limited,
 )
-from gpusched_env.twin.model import Pool, Twin, grown_tree, leaf_names, partitions_of
+from gpusched_env.twin.model import PARTITION, Pool, Twin, grown_tree, leaf_names, partitions_of
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.remaining import find_remainders
+from gpusched_env.twin.remaining import CLOCKS_S, find_remainders, time_above
 from gpusched_env.twin.sacctmgr import qos_for, with_room
 from gpusched_env.twin.scoring import closeness, replayed_starts, score_replay
 
@@ -57,6 +57,7 @@ class Policy:
     bf_interval_s: float = 30.0
     default_limit_s: float = DAY_S
     preempt: str = "off"  # "tier" = jobs of partitions of a higher tier preempt others; known, not searched
+    kept: dict[str, Any] = dataclasses.field(default_factory=dict)  # other parameters that are known
 
     @property
     def class_most(self) -> float:
@@ -96,6 +97,7 @@ class Policy:
         for name in ("backfill", "bf_window_s", "bf_interval_s", "default_limit_s", "preempt"):
             told[name], plain[name] = getattr(self, name), getattr(default, name)
         changed = {name: value for name, value in told.items() if value != plain[name] or name == "backfill"}
+        changed |= self.kept
         return dataclasses.replace(
             twin,
             scheduler=with_parameters("slurm", **changed),
@@ -116,6 +118,7 @@ def fit_twin(
     seed: int = 0,
     tell: Tell | None = None,
     qos: Sequence[Qos] = (),
+    anyway: bool = False,
 ) -> Twin:
     """Fit the policy of a cluster to the first part of a log, and score it on the rest.
 
@@ -136,11 +139,12 @@ def fit_twin(
     seed : seed of the sample of compared starts
     tell : called with a line of text after each phase
     qos : QOS whose limits are known
+    anyway : whether machines are taken that are fewer than what the log held at once
 
     Raises
     ------
     TraceError : the log tells no waits
-    GpuschedError : a part that is out of range, or no job that a pool can run
+    GpuschedError : a part that is out of range, no job that a pool can run, or too few machines
     """
     if not 0 < fit_part <= 1:
         raise GpuschedError(f"fit_part is {fit_part}: give a number above 0 and at most 1")
@@ -157,6 +161,8 @@ def fit_twin(
     split_s = float(recorded.arrival_s.max()) * fit_part
     twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
     placed = twin.pool_of(workload) >= 0
+    if not anyway:
+        _check_machines(twin, workload, recorded)
     chosen = placed & ((recorded.arrival_s < split_s) | (fit_part == 1))
     if not chosen.any():
         raise GpuschedError("twin: no job of the log fits into the machines; check --cluster, --conf and partitions")
@@ -170,7 +176,9 @@ def fit_twin(
     start_s = replayed_starts(fitted, workload)
     return dataclasses.replace(
         fitted,
-        score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
+        score=dataclasses.replace(
+            score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0), unseen=fit_part < 1
+        ),
         remainders=find_remainders(fitted, workload, start_s),
         notes=(
             told,
@@ -179,6 +187,34 @@ def fit_twin(
             *_notes(fitted, workload, placed, fit_part, shares is not None),
         ),
     )
+
+
+def _check_machines(twin: Twin, workload: Workload, recorded: Recorded) -> None:
+    """Raise an error if the jobs of a pool held more GPUs than it has, for longer than clocks may differ."""
+    pools = twin.pool_of(workload)
+    for number, pool in enumerate(twin.pools):
+        held = Recorded(*(column[pools == number] for column in recorded)).held()
+        gpus = pool.cluster.gpus
+        if (over_s := time_above(held, gpus)) > CLOCKS_S:
+            raise GpuschedError(
+                f"twin: pool {pool.name!r} has {gpus:,} GPUs, but its jobs held up to {held.values.max():,.0f} at "
+                f"once, and more than {gpus:,} for {over_s / 3600:,.1f} h: name all machines by --conf, --cluster or "
+                "--partition; --anyway fits the twin nevertheless"
+            )
+    known = {name for pool in twin.pools for name in pool.partitions}
+    ours = np.array([not known or bool(known & set(text.split(","))) for text in _partition_lists(workload)])
+    if (large := np.flatnonzero(ours & (pools < 0))).size:
+        most = large[np.argmax(recorded.gpus[large])]
+        raise GpuschedError(
+            f"twin: {large.size:,} jobs ran on more GPUs than the machines of their partition have: job "
+            f"{workload.jobs['id'][most]} on {recorded.gpus[most]:,}. Name all machines by --conf, --cluster or "
+            "--partition; --anyway leaves these jobs out"
+        )
+
+
+def _partition_lists(workload: Workload) -> list[str]:
+    names = workload.attributes.get(PARTITION)
+    return [""] * len(workload) if names is None else names.astype(str).tolist()
 
 
 def tells(workload: Workload, name: str) -> bool:

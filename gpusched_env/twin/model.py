@@ -118,12 +118,14 @@ class Score:
     groups : one row for all jobs, then rows by partition, by size, and by both
     held_error : mean over hours of abs(predicted - recorded part of the GPUs that jobs hold), 0..1
     held_recorded, held_predicted : mean part of the GPUs that jobs hold, 0..1
+    unseen : whether the fit has not seen these jobs; False = nothing was held back
     """
 
     groups: tuple[GroupScore, ...] = ()
     held_error: float = math.nan
     held_recorded: float = math.nan
     held_predicted: float = math.nan
+    unseen: bool = True
 
     @property
     def overall(self) -> GroupScore:

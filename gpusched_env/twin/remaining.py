@@ -14,6 +14,8 @@ from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded
 
 HOUR_S: Final = 3600.0
+CLOCKS_S: Final = 60.0  # more GPUs than there are may be held for so long in all: times are whole seconds
+OVER: Final = "jobs held more GPUs than the machines have"
 LONG_S: Final = 600.0  # shorter waits are those of the scheduler's own cycles
 RESERVATION, REASON, INELIGIBLE = "reservation", "reason", "ineligible_s"  # attributes
 OTHER: Final = "another reason"
@@ -39,7 +41,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         held, used = own.held(), own.held(*closed_gpus(pool))
         room = pool.room_of(partitions_of(workload)[rows])
         fitted[rows] = _fitted_throughout(own, used, room)
-        over_s += _over(held, gpus)
+        over_s += time_above(held, gpus)
         idle_gpu_s += _idle_below(own, used, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
     unexplained = fitted & (twin_wait_s < LONG_S)
     planned = fitted & ~unexplained
@@ -66,7 +68,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         reserved = workload.attributes[RESERVATION].astype(str) != ""
         found.append(_waits("jobs ran in a reservation, which the twin does not know", reserved, wait_s))
     if over_s > 0:
-        found.append(Remainder("jobs held more GPUs than the machines have", 0, over_s / HOUR_S, "h"))
+        found.append(Remainder(OVER, 0, over_s / HOUR_S, "h"))
     left_out = pools < 0
     if left_out.any():
         found.append(_waits("jobs have no pool with their partition and room for their gang", left_out, wait_s))
@@ -123,7 +125,7 @@ def _range_max(values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.nd
     return found
 
 
-def _over(held: StepFunction, gpus: int) -> float:
+def time_above(held: StepFunction, gpus: int) -> float:
     """Return the time in which jobs held more GPUs than there are [s]."""
     return float(np.diff(held.times_s)[held.values[:-1] > gpus].sum())
 

@@ -25,6 +25,7 @@ from gpusched_env.twin.files import read_json
 
 VERSION: Final = 1  # of the file
 LONGEST: Final = 256  # [characters] of a name
+UNTOLD: Final = "its own are not told; export with the column tres-alloc"  # of the GPUs of a running job
 # Field of the file -> attribute
 TIMES: Final = {
     "time": "time_s",
@@ -116,6 +117,8 @@ class Snapshot:
     held : ids of jobs that wait for something that the snapshot does not tell, such as a user; they get no forecast
     node_names : names of the nodes in the order of the cluster; empty = the jobs number them, or do not tell them
     notes : what the reader assumed or left out
+    reasons : id of a queued or held job -> why it waits, as Slurm says it; missing = not told
+    untold : id of a running job that is left out, as its GPUs are not told -> its nodes, by commas; "" = not told
     version : layout of the file
 
     Raises
@@ -130,6 +133,8 @@ class Snapshot:
     held: tuple[str, ...] = ()
     node_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict)
+    untold: dict[str, str] = field(default_factory=dict)
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -138,6 +143,8 @@ class Snapshot:
             raise GpuschedError(f"version is {self.version}: this release reads version {VERSION}")
         if not 0.0 <= self.time_s <= MAX_AMOUNT:
             raise GpuschedError(f"time is {self.time_s}: give the time of the snapshot")
+        if not all(isinstance(text, str) for text in (*self.reasons.values(), *self.untold.values())):
+            raise GpuschedError("reasons and untold: give a text for each job")
         known, seen = set(self.node_names), set()
         for job in (*self.running, *self.queued):
             if job.id in seen:
@@ -164,7 +171,14 @@ class Snapshot:
             f"{iso(self.time_s)}: {len(self.running):,} jobs run on {busy:,} GPUs, {len(self.queued):,} wait for "
             f"{wanted:,}" + (f", {len(self.held):,} are held" if self.held else "")
         )
-        return "\n".join([first, *(f"note: {note}" for note in self.notes)])
+        warned = []
+        if self.untold:
+            shown = ", ".join(list(self.untold)[:5]) + (", ..." if len(self.untold) > 5 else "")
+            warned.append(
+                f"WARNING: the GPUs of {len(self.untold):,} running jobs are not told ({shown}): their nodes may look "
+                "free; export with the column tres-alloc"
+            )
+        return "\n".join([first, *warned, *(f"note: {note}" for note in self.notes)])
 
 
 def iso(time_s: float) -> str:
@@ -184,9 +198,16 @@ def in_natural_order(names: Iterable[str]) -> list[str]:
 def with_node_names(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
     """Return the snapshot with the names of all nodes of the cluster, in its order.
 
-    Running jobs on other nodes do not tell them any more; a note counts these jobs.
+    Running jobs on other nodes do not tell them any more; a note counts these jobs. A job on one of these nodes whose
+    GPUs are not told is an error, as its node would look free.
     """
     known = set(names)
+    for job_id, nodes in snapshot.untold.items():
+        for node in known.intersection(nodes.split(",")):
+            raise GpuschedError(f"snapshot: job {job_id} runs on {node}, which has GPUs, and {UNTOLD}")
+    if snapshot.untold:  # all others are on nodes without GPUs
+        untold: dict[str, str] = {job_id: nodes for job_id, nodes in snapshot.untold.items() if not nodes}
+        snapshot = dataclasses.replace(snapshot, untold=untold)
     lost = [job for job in snapshot.running if job.nodes and not known.issuperset(job.nodes)]
     if not any(job.nodes for job in snapshot.running):
         return snapshot

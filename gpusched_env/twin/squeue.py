@@ -20,7 +20,9 @@ from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
+from gpusched_env.twin.snapshot import UNTOLD, PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
+from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
+from gpusched_env.twin.waiting_reasons import kind_of
 
 # Header that squeue prints -> our name; the letters are those of squeue --format
 NAMES: Final = {
@@ -33,15 +35,16 @@ NAMES: Final = {
 WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
 )
-FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b|%E"
+FORMAT: Final = (
+    "JobArrayID:40|,UserName:99|,Account:99|,Partition:200|,QOS:99|,State:20|,TimeUsed:20|,TimeLimit:20|,SubmitTime:20|,"
+    "StartTime:20|,NumNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,Dependency:999|"
+)
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
     bar_columns("jobid", "st", "time"),
 )  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
-# Reasons of jobs that GPUs alone would not start
-HELD: Final = re.compile(r"JobHeld|Dependency|BeginTime|Reservation|.*NotAvail|PartitionDown|BadConstraints|Licenses")
 _ROW: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d{1,9})\s*(.*?)\s*", re.ASCII)
 _ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]", re.ASCII)
 MOST_TASKS: Final = 100_000  # of one array
@@ -52,9 +55,11 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
-    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks. Jobs
-    whose REASON names something other than GPUs and priorities are held; a job with the reason Dependency whose
-    DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its START_TIME.
+    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks, and
+    the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name (``7``). Jobs
+    whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with the reason
+    Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
+    START_TIME.
 
     ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
     ``gpus_per_node`` 0: jobs without TRES are left out.
@@ -118,7 +123,7 @@ def squeue_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
                 if not {"id", "state"} <= set(known) or ("|" not in line and known.count("") > 1):
                     raise TraceError(
                         f"{path}, line 1: expected the header of squeue, with JOBID and ST; found {line[:99]!r}. Write "
-                        f'the file with squeue --all --format "{FORMAT}"'
+                        f'the file with squeue --all --array -O "{FORMAT}"'
                     )
                 bars, header = "|" in line, known
             elif bars:
@@ -151,6 +156,8 @@ class _Table:
         self.gpus_per_node = gpus_per_node
         self.jobs: list[PresentJob] = []
         self.held: list[str] = []
+        self.reasons: dict[str, str] = {}
+        self.untold: dict[str, tuple[Place, tuple[str, ...]]] = {}  # running job whose GPUs are not told -> its nodes
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
@@ -168,20 +175,23 @@ class _Table:
         dependency = without_fate(row.get("dependency", "")) if not runs and reason == "Dependency" else ""
         dependency = dependency if dependency and well_formed(dependency) else ""
         begin = stamps.read(place, "START_TIME", row["start"]) if reason == "BeginTime" and "start" in row else None
-        if not runs and HELD.match(reason) and not dependency and begin is None:
+        if not runs and kind_of(reason) != WAITS_FOR_GPUS and not dependency and begin is None:
             self.held.append(row["id"])
+            self.reasons[row["id"]] = reason
             return
         count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
         gpus = self._gpus(place, row, count)
+        listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
             self.gpuless += 1
+            if runs and not row.get("tres"):
+                self.untold[row["id"]] = place, names_in(place, "NODELIST", listed) if listed else ()
             return
         submit = stamps.read(place, "SUBMIT_TIME", row["submit"]) if "submit" in row else None
         start = stamps.read(place, "START_TIME", row["start"]) if runs and "start" in row else None
         elapsed = span_s(place, "TIME", row["elapsed"]) if runs and row.get("elapsed") else None
         limit = span_s(place, "TIME_LIMIT", row["limit"]) if row.get("limit") else None
         hosts: tuple[str, ...] = ()
-        listed = row.get("nodes", "" if where.startswith("(") else where)
         if runs and listed and gpus % count == 0:
             hosts = names_in(place, "NODELIST", listed)
         nodes = dict.fromkeys(hosts, gpus // len(hosts)) if hosts and gpus % len(hosts) == 0 else {}
@@ -202,6 +212,8 @@ class _Table:
         except GpuschedError as error:
             raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
         self.jobs += jobs
+        if not runs and reason:
+            self.reasons |= dict.fromkeys(ids, reason)
         self.places |= dict.fromkeys(ids, place)
         self.undated += len(ids) * (submit is None)
         if start is None and elapsed is not None:
@@ -240,8 +252,46 @@ class _Table:
             if count
         ]
         notes += skipped_notes()
+        jobs = self._joined(jobs)
         jobs, lost = _with_known(jobs)
-        return snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
+        found = snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
+        for job_id, (place, nodes) in self.untold.items():
+            for name in (name for name in nodes if name in found.node_names):
+                place.refuse("TRES_PER_NODE", f"job {job_id}", f"it runs on {name}, which has GPUs, and {UNTOLD}")
+        return replace(
+            found, reasons=self.reasons, untold={name: ",".join(nodes) for name, (_, nodes) in self.untold.items()}
+        )
+
+    def _joined(self, jobs: list[PresentJob]) -> list[PresentJob]:
+        """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job, 7; if a part is held, all are."""
+        parts: dict[str, list[PresentJob]] = {}
+        for job in jobs:
+            parts.setdefault(_leader(job.id), []).append(job)
+        held = {_leader(name) for name in self.held}
+        found = []
+        for name, own in parts.items():
+            if name in held:
+                self.reasons = {
+                    one: reason for one, reason in self.reasons.items() if _leader(one) != name or one in self.held
+                }
+                continue
+            if len(own) == 1 and own[0].id == name:
+                found += own
+                continue
+            for job in own:
+                if reason := self.reasons.pop(job.id, ""):
+                    self.reasons[name] = reason
+            nodes: dict[str, int] = {}
+            for node, gpus in (pair for job in own for pair in job.nodes.items()):
+                nodes[node] = nodes.get(node, 0) + gpus
+            told = nodes if all(job.nodes for job in own) else {}
+            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told))
+        return found
+
+
+def _leader(name: str) -> str:
+    """Return the id of the heterogeneous job of which this is a part, else the id itself."""
+    return name.partition("+")[0]
 
 
 def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:

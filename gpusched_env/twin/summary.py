@@ -15,12 +15,14 @@ from gpusched_env.portable import arrays
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable
 from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of_setting
+from gpusched_env.twin.grading import grade_of
 
 HEADINGS: Final = (
-    "setting", "policy", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
+    "setting", "policy", "jobs", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
     "GPU h held", "lost", "preemptions",
 )  # fmt: skip
 NOTABLE: Final = 0.05  # changes of a tenant's mean wait below this part count as none
+LEFT_OUT: Final = "no pool has their partition and room for their gang"
 LEAST_S: Final = 60.0  # as do changes of the mean wait below a minute
 
 
@@ -53,17 +55,21 @@ def tenants_of(found: Comparison, outcome: Outcome) -> list[Tenant]:
 
 def comparison_rows(found: Comparison) -> list[tuple[str, ...]]:
     """Return a table of all outcomes as texts, with its header."""
-    return [HEADINGS, *(_row(found, outcome) for outcome in found.outcomes)]
+    rows = [HEADINGS, *(_row(found, outcome) for outcome in found.rows)]
+    if left_out := found.settings[0].left_out:
+        rows.append(("", f"left out: {LEFT_OUT}", f"{left_out:,}", *["-"] * (len(HEADINGS) - 3)))
+    return rows
 
 
 def _row(found: Comparison, outcome: Outcome) -> tuple[str, ...]:
     wait = outcome.wait_s
     lost = 1 - outcome.useful_gpu_hours / outcome.gpu_hours if outcome.gpu_hours else 0.0
+    untold = math.isnan(outcome.preemptions)  # a log does not tell them
     return (
-        outcome.setting, outcome.policy, readable(arrays.mean(wait)),
+        outcome.setting, outcome.policy, f"{len(wait):,}", readable(arrays.mean(wait)),
         *(readable(float(np.quantile(wait, part))) for part in (0.5, 0.9, 0.99)),
         written(found.ratio(outcome)), readable(arrays.mean(outcome.jct_s)), f"{outcome.busy:.1%}",
-        f"{outcome.gpu_hours:,.0f}", f"{lost:.2%}", f"{outcome.preemptions:,}",
+        f"{outcome.gpu_hours:,.0f}", *(("-", "-") if untold else (f"{lost:.2%}", f"{outcome.preemptions:,}")),
     )  # fmt: skip
 
 
@@ -76,14 +82,16 @@ def written(ratio: Interval | None) -> str:
 
 def sentences(found: Comparison) -> list[str]:
     """Return the summary in words: today, then what each change does to the waits, and who wins and loses."""
-    today = found.reference
-    told = [
-        (
-            f"Today: a job waits {readable(arrays.mean(today.wait_s))} on average; half of the jobs wait at most "
-            f"{readable(float(np.median(today.wait_s)))}, and one in ten longer than "
-            f"{readable(float(np.quantile(today.wait_s, 0.9)))}. {today.busy:.0%} of the GPU time is used."
-        )
-    ]
+    told = []
+    if found.settings[0].left_out:
+        told.append(f"{found.settings[0].left_out:,} jobs of the log are left out: {LEFT_OUT}.")
+    for outcome, where in ((found.recorded, "Today, as recorded"), (found.reference, "Today, in the twin")):
+        if outcome is not None:
+            told.append(
+                f"{where}: a job waits {readable(arrays.mean(outcome.wait_s))} on average; half of the jobs wait at "
+                f"most {readable(float(np.median(outcome.wait_s)))}, and one in ten longer than "
+                f"{readable(float(np.quantile(outcome.wait_s, 0.9)))}. {outcome.busy:.0%} of the GPU time is used."
+            )
     told += [_sentence(found, outcome) for outcome in found.outcomes[1:]]
     played = dict.fromkeys(outcome.policy for outcome in found.outcomes if outcome.policy != CURRENT)
     if knowing := [spec for spec in played if make_scheduler(spec).clairvoyant]:
@@ -98,6 +106,35 @@ def sentences(found: Comparison) -> list[str]:
         told.append(
             f"Intervals are 95 % intervals by bootstrap over {weeks} weeks of arrival"
             + ("; so few weeks make them rough." if weeks < 8 else ".")
+        )
+    return told
+
+
+def assumptions(found: Comparison) -> list[str]:
+    """Return what policies that preempt and a changed setting assume, in sentences."""
+    told = []
+    if any(one.preemptions for one in found.outcomes):
+        told.append(
+            "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to "
+            "restore). Their numbers hold only if the jobs write checkpoints."
+        )
+    if len(found.settings) < 2:
+        return told
+    changed = found.settings[1]
+    gpus = [setting.twin.gpus for setting in (changed, found.settings[0])]
+    if gpus[0] != gpus[1]:
+        told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
+    new = {group.gpu_type for pool in changed.twin.pools for group in pool.groups} - {
+        group.gpu_type for pool in found.settings[0].twin.pools for group in pool.groups
+    }
+    for name in sorted(new):
+        speed = changed.twin.gpu_speeds.get(name, 1.0)
+        begin = f"GPUs of type {visible(name)} run every job"
+        told.append(
+            f"{begin} {speed:g} times as fast as the machines of the log."
+            if speed != 1
+            else f"{begin} as fast as those of the log: no gain of their own is counted. If you know how much faster "
+            f"they are, add --speed {visible(name)}=FACTOR."
         )
     return told
 
@@ -126,7 +163,26 @@ def _sentence(found: Comparison, outcome: Outcome) -> str:
         sure = "" if certain else " (the interval includes no change)"
     tail = f" {better or 'None'} of {len(rows)} tenants wait less, {worse or 'none'} longer." if len(rows) > 1 else ""
     preempted = f" It preempts {outcome.preemptions:,} times." if outcome.preemptions else ""
-    return f"{begin}waits are {word} on average{sure}.{tail}{preempted}"
+    return f"{begin}waits are {word} on average{sure}.{tail}{_worst(found, outcome)}{preempted}"
+
+
+def _worst(found: Comparison, outcome: Outcome) -> str:
+    """Tell which partition and size waits longer by the most, in parts of its wait today; "" = none does notably."""
+    groups = groups_of_setting(found.settings[0])
+    losers = []
+    for partition, size, rows in groups:
+        before, after = (arrays.mean(one.wait_s[rows]) for one in (found.reference, outcome))
+        if after - before >= max(NOTABLE * before, LEAST_S):
+            losers.append((after / before if before > 0 else math.inf, partition, size, int(rows.sum()), before, after))
+    if not losers:
+        return ""
+    ratio, partition, size, jobs, before, after = max(losers)
+    where = f"partition {visible(partition)}, {size} GPUs" if partition else f"{size} GPUs"
+    change = f"{ratio - 1:+,.0%}" if math.isfinite(ratio) else "they did not wait"
+    return (
+        f" {len(losers)} of {len(groups)} groups by partition and size wait longer, most of all {where} "
+        f"({jobs:,} jobs): {readable(after)} instead of {readable(before)} ({change})."
+    )
 
 
 def comparison_csv(found: Comparison) -> str:
@@ -135,6 +191,9 @@ def comparison_csv(found: Comparison) -> str:
     Columns: setting, policy, kind (all, group, tenant), partition, gpus, tenant, jobs, mean_wait_s, median_wait_s,
     p90_wait_s, p99_wait_s, ratio, ratio_low, ratio_high (mean wait / that of the twin's policy today), mean_jct_s,
     and for all jobs gpu_hours, useful_gpu_hours, held (part of the GPU time until the last arrival), preemptions.
+    The policy ``recorded`` is what the log tells, with empty cells for all else; a line of the kind ``left_out`` counts
+    the jobs that were not played.
+    The kind ``twin`` has the grade of the twin as its policy.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -145,8 +204,11 @@ def comparison_csv(found: Comparison) -> str:
     ))  # fmt: skip
     everyone = np.ones(len(found.reference.wait_s), bool)
     leaves = found.tenants()
-    groups = groups_of_setting(found.settings[0])
-    for outcome in found.outcomes:
+    today = found.settings[0]
+    groups = groups_of_setting(today)
+    writer.writerow(["", grade_of(today.twin).word, "twin", *[""] * 16])
+    writer.writerow(["", "", "left_out", "", "", "", today.left_out, *[""] * 12])
+    for outcome in found.rows:
         totals = (outcome.gpu_hours, outcome.useful_gpu_hours, outcome.busy, outcome.preemptions)
         writer.writerow(_line(found, outcome, ("all", "", "", ""), everyone) + [_number(value) for value in totals])
         for partition, size, rows in groups:

@@ -98,7 +98,7 @@ def test_a_command_has_the_names_of_options_that_all_have(path: str) -> None:
 
 def test_old_names_of_commands_say_where_they_went() -> None:
     for old, new in MOVED.items():
-        told = gpusched(*old.split(), "--anything", "of", "old")
+        told = gpusched(*old.split(), "of", *("--anything", "old") * ("--" not in old))
         assert (told.exit_code, told.stdout) == (2, "")
         assert told.stderr == f"gpusched: gpusched {old} is now gpusched {new}\n"
         assert new in COMMANDS
@@ -127,7 +127,7 @@ def test_old_names_of_options_say_where_they_went(words: str, told: str) -> None
 
 
 def test_a_file_without_option_is_told_the_option() -> None:
-    told = gpusched("twin", "slurm-conf", "twin.json", "--output", "a.conf", "b.conf")
+    told = gpusched("twin", "slurm-conf", "twin.json", "--conf", "c.conf", "--output", "a.conf", "b.conf")
     assert told.exit_code == 2
     assert "--output names the file" in " ".join(told.stderr.replace("│", "").split())
 

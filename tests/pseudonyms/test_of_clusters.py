@@ -198,7 +198,8 @@ def test_log_queue_and_configuration_have_the_same_names(tmp_path: Path) -> None
     [
         ("Priority", "Priority"),
         ("", ""),
-        ("xenia asked for it", "Other"),
+        ("xenia asked for it", "JobHeldAdmin"),
+        ("Nodes required for job are DOWN, DRAINED or reserved for jobs", "Resources"),
         ("zebra NotAvail", "JobHeldAdmin"),
         ("JobHeldAdmin by xenia", "JobHeldAdmin"),
     ],

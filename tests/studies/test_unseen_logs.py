@@ -14,6 +14,8 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import ClusterView, Decision, Simulation
+from gpusched_env.support.commands import run_script
+from studies.unseen_logs.__main__ import main as study
 from studies.unseen_logs.oracles import AGENT, ORACLES, KnownOrder, known_order
 from studies.unseen_logs.rivals import RIVALS, spec_of, tuned_rivals
 from studies.unseen_logs.scores import Score, ratio
@@ -170,3 +172,13 @@ def test_on_a_free_network_every_placement_is_ideal() -> None:
     assert (instance.iteration_s == instance.iteration_s[:, :1]).all()
     np.testing.assert_allclose(instance.ideal_s, drawn().instance(NOWHERE).ideal_s)
     assert [free for _, free in ORACLES.values()] == [False, True, True]
+
+
+def test_a_wrong_choice_is_told_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["unseen_logs", "logs", "--agents", "a", "--use", "foo"])
+    with pytest.raises(SystemExit):
+        run_script(study)
+    told = " ".join(capsys.readouterr().err.replace("│", "").split())
+    assert "Invalid value for '--use': 'foo' is not one of 'test', 'training'" in told

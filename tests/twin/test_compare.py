@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import re
 
 import numpy as np
 import pytest
@@ -21,10 +22,10 @@ from gpusched_env.simulator import simulate
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
 from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
-from gpusched_env.twin.configuration import known_policy, node_list, not_played, pools_of, pools_of_texts, slurm_conf
+from gpusched_env.twin.configuration import known_policy, node_list, not_played, pools_of, pools_of_texts
 from gpusched_env.twin.inferred_priorities import Rights, find_pairs
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences, tenants_of
+from gpusched_env.twin.summary import assumptions, comparison_csv, comparison_rows, sentences, tenants_of
 
 CONF = """\
 SchedulerType=sched/builtin
@@ -80,6 +81,12 @@ def test_more_machines_and_more_load_make_a_second_setting():
     assert found.settings[1].twin.gpus == 4
 
 
+def test_machines_are_said_to_change_only_if_they_do():
+    (changed, added) = (" ".join(assumptions(compared(**one))) for one in ({"load": 2.0}, {"add_nodes": "1x2"}))
+    assert "GPUs instead of" not in changed
+    assert "has 4 GPUs instead of 2" in added
+
+
 def test_unusable_changes_are_refused():
     twin, jobs = small()
     with pytest.raises(GpuschedError, match="unknown pool"):
@@ -97,13 +104,16 @@ def test_intervals_are_over_weeks():
 
 def test_the_table_the_words_and_the_csv_have_the_same_numbers():
     found = compared()
-    header, first, second = comparison_rows(found)
-    assert len(header) == len(first) == len(second)
+    header, recorded, first, second = comparison_rows(found)
+    assert len(header) == len(recorded) == len(first) == len(second)
+    assert (recorded[1], first[1], second[1]) == ("recorded", "current", "srtf")
     words = " ".join(sentences(found))
     assert "waits are 96% shorter" in words
     assert "Only in a simulation: srtf reads the run times" in words
     rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
-    assert {row["kind"] for row in rows} == {"all", "group", "tenant"}
+    assert {row["kind"] for row in rows} == {"twin", "left_out", "all", "group", "tenant"}
+    assert [row["policy"] for row in rows if row["kind"] == "twin"] == ["not usable"]  # it has no score
+    assert [row["jobs"] for row in rows if row["kind"] == "left_out"] == ["0"]
     (total,) = [row for row in rows if row["policy"] == "srtf" and row["kind"] == "all"]
     assert float(total["mean_wait_s"]) == 17.5
     (bo,) = [row for row in rows if row["policy"] == "current" and row["tenant"] == "bo"]
@@ -115,6 +125,42 @@ def test_names_of_a_log_are_no_formulas_in_the_csv():
     jobs.attributes["user"][:] = "=A1"
     rows = csv.DictReader(io.StringIO(comparison_csv(compare_policies(settings_of(twin, jobs), [], workers=1))))
     assert {row["tenant"] for row in rows} == {"", "'=A1"}
+
+
+def test_the_recorded_value_stands_beside_every_simulated_today():
+    twin, jobs = small()
+    jobs.attributes["wait_s"][:] = [0.0, 500.0, 100.0, 3.0]
+    recorded = compare_policies(settings_of(twin, jobs), [], workers=1).recorded
+    assert recorded.wait_s.tolist() == [0.0, 500.0, 100.0, 3.0]
+    assert recorded.jct_s.tolist() == [1000.0, 510.0, 110.0, 13.0]
+    assert recorded.gpu_hours == pytest.approx((2000 + 10 + 10 + 20) / 3600)
+    header, row, *_ = comparison_rows(compare_policies(settings_of(twin, jobs), [], workers=1))
+    told = dict(zip(header, row, strict=True))
+    assert (told["policy"], told["lost"], told["preemptions"]) == ("recorded", "-", "-")  # the log does not tell them
+    assert recorded.busy == pytest.approx(2020 / (2 * 700_000))  # until the last arrival
+    del jobs.attributes["wait_s"]  # another log may tell no waits
+    assert compare_policies(settings_of(twin, jobs), [], workers=1).recorded is None
+
+
+def test_jobs_that_no_machines_can_run_are_counted_in_the_table():
+    twin, jobs = small()
+    jobs.jobs["gpus"][3] = 4
+    found = compare_policies(settings_of(twin, jobs), [], workers=1)
+    assert comparison_rows(found)[-1][1:3] == ("left out: no pool has their partition and room for their gang", "1")
+    assert "no pool has their partition and room" in sentences(found)[0]
+    assert "1 jobs of the log are left out" in sentences(found)[0]
+
+
+def test_the_group_that_loses_most_is_named_although_most_jobs_win():
+    found = compared()
+    current, srtf = found.outcomes
+    worse = srtf._replace(wait_s=np.array([1473.0, 30.0, 30.0, 0.0]))  # the 2-GPU jobs: 50 s before, 736.5 s now
+    before = current._replace(wait_s=np.array([100.0, 9990.0, 9990.0, 0.0]))
+    told = sentences(dataclasses.replace(found, outcomes=(before, worse)))
+    (line,) = [line for line in told if line.startswith("Policy srtf")]
+    assert "waits are 92% shorter" in line
+    assert "1 of 2 groups by partition and size wait longer, most of all 2 GPUs (2 jobs)" in line.replace("2-2", "2")
+    assert "12.3 min instead of 50.0 s (+1,373%)" in line
 
 
 def test_partitions_that_share_nodes_are_one_pool(tmp_path):
@@ -178,7 +224,6 @@ def test_slurm_conf_tells_who_is_preempted_and_after_which_grace(tmp_path):
     }  # fmt: skip
     twin = known_policy(slurm).in_twin(Twin("x", "slurm", (pool,)))
     assert "preempt=tier" in twin.scheduler
-    assert "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n" in slurm_conf(twin)
     names = np.array(["low", "safe", "high"])
     jobs = Workload.from_columns(
         [0, 1, 10], [8, 8, 8], [1_000, 5_000, 50], estimate_s=[2_000, 6_000, 99], attributes={"virtual_cluster": names}
@@ -265,26 +310,6 @@ def test_machines_are_given_in_exactly_one_way():
             pools_of_texts(cluster, partitions)
 
 
-def test_weights_become_lines_that_the_reader_of_slurm_conf_reads_back(tmp_path):
-    policy = "slurm:age_weight=400,fair_share_weight=1000,size_weight=30,size_factor=small,qos_weight=60,backfill=none"
-    twin = Twin(
-        "slurm:x", policy, (Pool("gpu", (NodeGroup(2, 8),)),), classes={"high": 60.0, "low": 0.0}, class_most=60
-    )
-    path = tmp_path / "slurm.conf"
-    path.write_text("NodeName=a[1-2] Gres=gpu:a100:8\n" + slurm_conf(twin))
-    told = read_slurm_cluster(path)[0].scheduling
-    assert dict(told.weights) == {"age": 400.0, "fairshare": 1000.0, "jobsize": 30.0, "qos": 60.0}
-    assert (told.favor_small, told.backfill, told.half_life_s) == (True, False, 604_800.0)
-    other = slurm_conf(dataclasses.replace(twin, scheduler="slurm:age_weight=10"))  # a policy that knows no QOS
-    assert "PriorityWeightQOS=0\n" in other
-    assert "high" not in other
-    half = slurm_conf(dataclasses.replace(twin, scheduler="slurm:qos_weight=30"))
-    assert "PriorityWeightQOS=30\n" in half
-    assert "high 1000\n" in half
-    with pytest.raises(GpuschedError, match="only that of the scheduler slurm"):
-        slurm_conf(Twin("slurm:x", "fifo", twin.pools))
-
-
 def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
     pytest.importorskip("plotly")
 
@@ -297,21 +322,38 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
     twin, page = tmp_path / "twin.json", tmp_path / "out.html"
     told = call(
         "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--output", twin,
-        "--slurm-conf", tmp_path / "out.conf",
     )  # fmt: skip
     assert "rank corr." in told
-    assert "PriorityWeightFairshare=" in (tmp_path / "out.conf").read_text()
+    grade = told.splitlines()[0]
+    assert grade.startswith("twin: ")
+    assert "pairs of jobs" in told  # what was printed while it was fitted comes after the grade
     assert read_twin(twin).pools[0].partitions == ("gpu",)
     told = call(
         "compare", twin, "--schedulers", "current,fifo-skip", "--add-nodes", "4x8@H100", "--load", 1.2, "--workers", 1,
         "--report", page, "--output", tmp_path / "out.csv",
     )  # fmt: skip
     assert "fifo-skip, + 4x8@H100, load x 1.2" in told
+    assert told.splitlines()[0] == grade
+    chosen = ("--conf", tmp_path / "slurm.conf", "--scheduler", "slurm:size_weight=9000", "--output", tmp_path / "part")
+    result = CliRunner().invoke(app, ["twin", "slurm-conf", *map(str, (twin, *chosen))])
+    assert result.output.splitlines()[0] == grade
+    (tmp_path / "now.json").write_text(
+        '{"time": "2025-03-01T00:00:00", "queued": [{"id": "1", "gpus": 8, "partition": "gpu"}]}'
+    )
+    told = call(
+        "forecast", "--snapshot", tmp_path / "now.json", "--history", f"slurm:{tmp_path / 'sacct.txt'}",
+        "--twin", twin, "--futures", 2, "--output", tmp_path / "starts.csv",
+    )  # fmt: skip
+    assert told.splitlines()[0] == grade
+    (word,) = {row["grade"] for row in csv.DictReader((tmp_path / "starts.csv").read_text().splitlines())}
+    assert grade.startswith(f"twin: {word.upper()} (")
     wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
     assert "unknown GPU type 'H10'" in str(wrong.output) + str(wrong.exception)
     text = page.read_text(encoding="utf-8")
     for words in ("Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00"):
         assert words in text
+    body = re.sub(r"<[^>]*>", " ", text.partition("<body>")[2])
+    assert body.split()[: len(grade.split())] == grade.split()
     assert str(tmp_path) not in text  # pages do not contain paths of this machine
     assert "default-src &#39;none&#39;" in text  # it loads nothing
     rows = [line.split("|") for line in (tmp_path / "sacct.txt").read_text().splitlines()]
@@ -323,8 +365,6 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
               str(tmp_path / "assoc.txt")]
     )  # fmt: skip
     assert "--assoc: the log tells no account" in str(wrong.output) + str(wrong.exception)
-    call("slurm-conf", twin, "--output", tmp_path / "again.conf")
-    assert (tmp_path / "again.conf").read_text() == (tmp_path / "out.conf").read_text()
 
 
 def test_reports_name_tenants_as_the_log_does_and_tell_no_other_names(tmp_path):

@@ -278,6 +278,8 @@ def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():
     log = log_of([0, 100, 200], [1, 2, 3], [50, 50, 50], [0, 0, 0])
     twin = fit_twin(log, one_pool("1x8").pools, fit_part=1)
     assert twin.notes[0].endswith("the log does not tell conservative, none and easy apart")
+    assert not twin.score.unseen  # a fit of the whole log holds nothing back
+    assert fit_twin(log, one_pool("1x8").pools).score.unseen
 
 
 def test_starts_reveal_the_order_of_equal_jobs_only():
@@ -426,8 +428,10 @@ def test_logs_and_arguments_that_do_not_fit_are_refused():
     with pytest.raises(TraceError, match="does not tell when jobs started"):
         fit_twin(bare, one_pool("1x1").pools)
     log = log_of([0, 5], [4, 4], [10, 10], [0, 5])
-    with pytest.raises(GpuschedError, match="no job of the log fits"):
+    with pytest.raises(GpuschedError, match="2 jobs ran on more GPUs than the machines of their partition have"):
         fit_twin(log, one_pool("1x2").pools)
+    with pytest.raises(GpuschedError, match="no job of the log fits"):
+        fit_twin(log, one_pool("1x2").pools, anyway=True)
     with pytest.raises(GpuschedError, match="fit_part"):
         fit_twin(log, one_pool("1x4").pools, fit_part=0.0)
     with pytest.raises(ScenarioError, match="exactly one pool"):

@@ -12,8 +12,9 @@ from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, iso, read_snapshot, write_snapshot
-from gpusched_env.twin.snapshot_sources import snapshot_of
-from gpusched_env.twin.squeue import read_squeue
+from gpusched_env.twin.snapshot_sources import named_by, snapshot_of
+from gpusched_env.twin.squeue import FORMAT, read_squeue
+from gpusched_env.twin.usage import read_sshare
 
 NOON = 1_741_003_200.0  # 2025-03-03T12:00:00
 EXAMPLE = {
@@ -61,6 +62,7 @@ def test_a_snapshot_is_read_and_written(tmp_path):
         ({"time": "noon"}, "time is 'noon': write YYYY"),
         ({"time": "2025-03-03T12:00:00+01:00"}, "leave out the zone"),
         ({"version": 2}, "version is 2"),
+        ({"untold": {"5": ["g01"]}}, "reasons and untold: give a text"),
         ({"queues": []}, "unknown field 'queues'"),
         ({"queued": [{"id": "1", "gpus": 1, "submit": 5}]}, r"queued\[0\]: unknown field 'submit'.* arrival, begin"),
         ({"running": {}}, "must be a list"),
@@ -144,9 +146,9 @@ def test_a_table_of_squeue_is_read(tmp_path):
 def test_plain_squeue_is_read_with_whole_nodes(tmp_path):
     path = written(tmp_path, PLAIN)
     found = read_squeue(path, NOON, gpus_per_node=4)
-    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana"), ("109_2", 4, "cy")]
+    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana")]
     assert found.running[0].start_s == NOON - (26 * 3600 + 3 * 60 + 4)
-    assert found.held == ("110",)
+    assert found.held == ("109_[2]", "110")  # a limit of its user, and a hold
     assert len(read_squeue(path, NOON).queued) == 0  # nothing tells their GPUs
     with pytest.raises(GpuschedError, match="give --at"):
         read_squeue(path, gpus_per_node=4)
@@ -168,6 +170,25 @@ def test_damaged_tables_are_refused(tmp_path, text, wanted):
     with pytest.raises(GpuschedError) as found:
         read_squeue(written(tmp_path, text), NOON)
     assert wanted in str(found.value)
+
+
+SHARES = "Account|User|RawShares|RawUsage|FairShare\nroot|||1500|\n  vision|ana|1|1000|0.25\n  vision|bo|1|500|0.5\n"
+
+
+@pytest.mark.parametrize(("table", "read"), [(BARS, read_squeue), (SHARES, read_sshare)])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_fuzzed_tables_are_refused_or_read(tmp_path_factory, table, read, data):
+    at, cut = data.draw(st.integers(0, len(table) - 1)), data.draw(st.booleans())
+    letter = data.draw(st.characters(codec="utf-8"))
+    path = tmp_path_factory.mktemp("fuzz") / "table.txt"
+    path.write_bytes((table[:at] if cut else table[:at] + letter + table[at + 1 :]).encode())
+    complaint = ""
+    try:
+        read(path)
+    except GpuschedError as error:
+        complaint = str(error)
+    assert not complaint or "table.txt" in complaint
 
 
 def test_running_jobs_get_the_gpus_of_their_nodes_first():
@@ -244,3 +265,75 @@ def test_the_format_of_a_snapshot_is_recognised(tmp_path):
 def test_wrong_holds_are_refused(told, text):
     with pytest.raises(GpuschedError, match=text):
         PresentJob("a", 1, **told)
+
+
+WIDE = """\
+JOBID  |USER |STATE   |TIME   |SUBMIT_TIME        |START_TIME         |NODES|NODELIST|REASON   |TRES_ALLOC          |
+1      |ana  |RUNNING |1:00:00|2025-03-03T10:00:00|2025-03-03T11:00:00|1    |n1      |None     |cpu=8,gres/gpu=6    |
+2      |bo   |RUNNING |1:00:00|2025-03-03T10:00:00|2025-03-03T11:00:00|1    |n1      |None     |cpu=8,node=1        |
+3      |bo   |PENDING |0:00   |2025-03-03T11:00:00|N/A                |1    |        |Resources|gres/gpu:a100=4     |
+"""
+
+
+def test_the_documented_export_tells_the_gpus_of_every_job(tmp_path):
+    found = read_squeue(written(tmp_path, WIDE))
+    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("1", 6, {"n1": 6})]
+    assert [(job.id, job.gpus) for job in found.queued] == [("3", 4)]
+    assert "1 jobs without GPUs" in found.notes[0]  # job 2: a CPU job, as its TRES say
+
+
+def test_a_running_job_of_unknown_gpus_is_refused_on_a_node_with_gpus(tmp_path):
+    # --gpus=4 prints N/A under %b: n1 would look free
+    rows = (
+        "JOBID|USER|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE\n"
+        "1|ana|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu:4\n"
+        "2|bo|RUNNING|1:00:00|2025-03-03T11:00:00|1|{node}|None|N/A\n"
+    )
+    with pytest.raises(TraceError, match=r"line 3, .*'job 2': it runs on n1, which has GPUs.*tres-alloc"):
+        read_squeue(written(tmp_path, rows.format(node="n1")))
+    path = written(tmp_path, rows.format(node="n2"))  # no other job tells that n2 has GPUs
+    found = read_squeue(path)
+    assert [job.id for job in found.running] == ["1"]
+    assert "WARNING: the GPUs of 1 running jobs are not told (2): their nodes may look free" in found.describe()
+    for nodes, text in (("n[1-2]", "job 2 runs on n2, which has GPUs"), ("n1", "")):
+        (tmp_path / "slurm.conf").write_text(f"NodeName={nodes} Gres=gpu:4\nNodeName=c2\nPartitionName=p Nodes=ALL\n")
+        if text:
+            with pytest.raises(GpuschedError, match=text):
+                named_by(str(tmp_path / "slurm.conf"), found)
+        else:  # n2 has no GPUs, as slurm.conf says
+            assert "WARNING" not in named_by(str(tmp_path / "slurm.conf"), found).describe()
+    write_snapshot(found, tmp_path / "now.json")
+    assert repr(read_snapshot(tmp_path / "now.json")) == repr(found)
+
+
+def test_the_documented_export_has_ids_that_dependencies_name(tmp_path):
+    """The column JobArrayID has the header JOBID and tells tasks and parts; JobID is a number of each."""
+    assert FORMAT.startswith("JobArrayID:40|")
+    rows = (
+        "7_1|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu=6|\n"
+        "9|PENDING|0:00|N/A|1||Dependency|gres/gpu=1|afterok:7_1(unfulfilled)\n"
+    )
+    header = "JOBID|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC|DEPENDENCY\n"
+    assert [job.dependency for job in read_squeue(written(tmp_path, header + rows)).queued] == ["afterok:7_1"]
+
+
+def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
+    rows = (
+        "JOBID|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC\n"
+        "77+0|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu=6\n"
+        "77+1|RUNNING|1:00:00|2025-03-03T11:00:00|2|n[2-3]|None|gres/gpu=4\n"
+        "77+2|RUNNING|1:00:00|2025-03-03T11:00:00|1|c1|None|cpu=4\n"
+        "80+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
+        "80+1|PENDING|0:00|N/A|1||Resources|gres/gpu=2\n"
+        "90+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
+        "90+1|PENDING|0:00|N/A|1||JobHeldUser|gres/gpu=2\n"
+    )
+    rows = (
+        "\n".join(f"{row}|{'DEPENDENCY' if not n else ''}" for n, row in enumerate(rows.splitlines()))
+        + "\n91|PENDING|0:00|N/A|1||Dependency|gres/gpu=1|afterok:77(unfulfilled)\n"
+    )
+    found = read_squeue(written(tmp_path, rows))
+    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("77", 10, {"n1": 6, "n2": 2, "n3": 2})]
+    assert [(job.id, job.gpus, job.dependency) for job in found.queued] == [("80", 10, ""), ("91", 1, "afterok:77")]
+    assert found.reasons == {"80": "Resources", "90+1": "JobHeldUser", "91": "Dependency"}
+    assert found.held == ("90+1",)

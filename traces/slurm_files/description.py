@@ -111,6 +111,8 @@ class SlurmScheduling:
     calc_period_s : PriorityCalcPeriod [s]
     preempt_type : PreemptType: preempt/none, preempt/partition_prio or preempt/qos
     preempt_mode : PreemptMode in upper case, such as OFF, REQUEUE, CANCEL or SUSPEND,GANG
+    exempt_s : PreemptExemptTime [s]: time for which a job runs before it may be preempted
+    damping : FairShareDampeningFactor
     accounted : AccountingStorageTRES; GPUs are accounted only if it has gres/gpu
     """
 
@@ -126,6 +128,8 @@ class SlurmScheduling:
     calc_period_s: float = 300.0
     preempt_type: str = "preempt/none"
     preempt_mode: str = "OFF"
+    exempt_s: float = 0.0
+    damping: float = 1.0
     accounted: tuple[str, ...] = ()
 
 

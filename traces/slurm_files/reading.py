@@ -230,9 +230,9 @@ def scheduling_of(facts: Facts) -> SlurmScheduling:
         found = limit_s(told[key.lower()][0], key, told[key.lower()][1])
         return otherwise if found is None else found
 
-    def weight(key: str) -> float:
-        place, amount = told[key.lower()]
-        return place.whole(key, amount, "weight")
+    def weight(key: str, otherwise: str = "") -> float:
+        place, amount = told.get(key.lower(), (None, otherwise))
+        return float(amount) if place is None else place.whole(key, amount, "weight")
 
     keys = {name: f"PriorityWeight{name}" for name in FACTORS}
     weights = {name: weight(key) for name, key in keys.items() if key.lower() in told}
@@ -252,6 +252,8 @@ def scheduling_of(facts: Facts) -> SlurmScheduling:
         calc_period_s=seconds("PriorityCalcPeriod", default.calc_period_s),
         preempt_type=text("PreemptType", default.preempt_type).lower(),
         preempt_mode=text("PreemptMode", default.preempt_mode).upper(),
+        exempt_s=max(seconds("PreemptExemptTime", 0.0), 0.0),
+        damping=weight("FairShareDampeningFactor", "1"),
         accounted=tuple(name.strip() for name in text("AccountingStorageTRES", "").lower().split(",") if name.strip()),
     )
 
