@@ -9,10 +9,10 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.support.files import visible
 from gpusched_env.twin.model import ALL, GroupScore, Twin
 from gpusched_env.twin.remaining import CLOCKS_S, HOUR_S, OVER
+from gpusched_env.twin.scoring import SMALL_S
 
 GOOD, USABLE, NOT_USABLE = "good", "usable", "not usable"
 WORDS: Final = (GOOD, USABLE, NOT_USABLE)
-SMALL_S: Final = 60.0  # mean waits well below this differ little
 FEW: Final = 30  # fewer scored jobs tell nothing
 MEAN_OFF: Final = (0.1, 0.3)  # limits of good and of usable: how far the mean wait is off
 RANK: Final = (0.8, 0.4)  # rank correlation of the waits, where they differ

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_fitted
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.profile_tables.fitted import FittedTable
 
 JOBS: Final = 160  # number of jobs per window of eight hours at relative load 1
 HOUR: Final = 3600.0  # [s]
@@ -91,15 +94,7 @@ def pollux_jobs(
     drawn = np.searchsorted(cumulative / cumulative[-1], rng.random(jobs), side="right").tolist()
     models, gangs, batches = ([choices[k][column] for k in drawn] for column in range(3))
     iterations = [table.applications[name].iterations_at(batch) for name, batch in zip(models, batches, strict=True)]
-    profiles, profile = table.for_jobs(models, batches, gangs)
-    return Workload.from_columns(
-        arrival - arrival[0],
-        gangs,
-        iterations=iterations,
-        profiles=profiles,
-        profile=profile,
-        attributes={"model": np.array(models), "batch_size": np.array(batches)},
-    )
+    return _training(table, arrival, models, batches, gangs, iterations)
 
 
 def _choices(realistic: bool, initial_batch: dict[str, int]) -> list[Choice]:
@@ -165,6 +160,13 @@ def bsbf_jobs(
     batches = gangs * [max(1, int(batch_share * fits[name].largest_batch)) for name in models]
     iterations = rng.integers(BSBF_ITERATIONS[0], BSBF_ITERATIONS[1] + 1, size=jobs)
     arrival = np.sort(span_s * rng.random(jobs))
+    return _training(table, arrival, models, batches, gangs, iterations)
+
+
+def _training(
+    table: FittedTable, arrival: np.ndarray, models: Any, batches: Any, gangs: Any, iterations: Any
+) -> Workload:
+    """Return jobs that train these applications; each argument but the table has an entry for each job."""
     profiles, profile = table.for_jobs(models, batches, gangs)
     return Workload.from_columns(
         arrival - arrival[0],
@@ -172,5 +174,5 @@ def bsbf_jobs(
         iterations=iterations,
         profiles=profiles,
         profile=profile,
-        attributes={"model": np.array(models), "batch_size": batches},
+        attributes={"model": np.array(models), "batch_size": np.asarray(batches)},
     )
