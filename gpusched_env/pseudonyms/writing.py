@@ -45,7 +45,7 @@ OWN_NAMES: Final = {
 # Keys of Kubernetes whose text is a name -> its role. The role of metadata.name depends on the kind.
 KEYS: Final = {
     "namespace": "namespace", "queueName": "queue", "queue": "queue", "clusterQueue": "account", "cohort": "account",
-    "cohortName": "account", "parentName": "account", "nodeName": "node", QUEUE: "queue",
+    "cohortName": "account", "parentName": "account", "parent": "account", "nodeName": "node", QUEUE: "queue",
     **dict.fromkeys(GROUPS, "job"),
 }  # fmt: skip
 KINDS: Final = {

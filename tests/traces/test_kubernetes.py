@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from trace_samples import SAMPLES
@@ -19,10 +21,14 @@ from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Workload
+from gpusched_env.pseudonyms.names import Pseudonyms
+from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
 from gpusched_env.traces.kubernetes.pods import PodObject
+from gpusched_env.traces.reading import resolve_source
+from gpusched_env.twin.snapshot_sources import snapshot_of
 
 GPU = "nvidia.com/gpu"
 
@@ -270,11 +276,15 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
             json.dumps({"kind": "List", "metadata": {"a": "b"}, "apiVersion": "v1", "items": objects}).encode(),
             "".join(json.dumps(one, indent=2) for one in objects).encode(),
             json.dumps({"items": objects[:3], "kind": "List"}).encode() + json.dumps(objects[3:]).encode(),
+            yaml.safe_dump({"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {}}).encode(),
+            yaml.safe_dump_all(objects, explicit_start=True).encode(),
+            gzip.compress(yaml.safe_dump_all([{"items": objects[:3], "kind": "List"}, *objects[3:]]).encode()),
         ]
         prints = set()
         for shape in shapes:
             (tmp_path / "o").write_bytes(shape)
             prints.add(read_trace(f"{name}:{tmp_path / 'o'}")[0].fingerprint())
+            assert resolve_source(f"auto:{tmp_path / 'o'}")[0] == name
         assert len(prints) == 1
     for broken in (
         b'{"items": [{"kind": "Pod"}',
@@ -286,6 +296,28 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
         (tmp_path / "o").write_bytes(broken)
         with pytest.raises(TraceError, match=r"the JSON is cut or damaged|no records"):
             read_trace(f"kueue:{tmp_path / 'o'}")
+
+
+def test_all_that_reads_json_of_kubernetes_reads_yaml(tmp_path: Path) -> None:
+    """Clusters, quotas, snapshots and pseudonyms; logs are in the test above."""
+    nodes = [node("a", "8"), node("b", "4")]
+    objects = [workload("r", [condition("Admitted", 3)]), workload("q", [], priority=7)]
+    (tmp_path / "key").write_text("a secret of more than 16 bytes")
+    for name, write in (("json", json.dumps), ("yaml", yaml.safe_dump)):
+        for kind, listed in (("n", nodes), ("w", objects)):
+            (tmp_path / f"{kind}.{name}").write_text(write({"apiVersion": "v1", "items": listed, "kind": "List"}))
+        pseudonymise(
+            "kueue", tmp_path / f"w.{name}", tmp_path / f"hidden.{name}", Pseudonyms.from_file(tmp_path / "key")
+        )
+    assert (
+        read_cluster(f"kubernetes:{tmp_path / 'n.yaml'}")[0].describe()
+        == "12 GPUs: 1 nodes x 8 H100, 1 nodes x 4 H100 in 2 racks"
+    )
+    assert snapshot_of(f"auto:{tmp_path / 'w.yaml'}") == snapshot_of(f"kueue:{tmp_path / 'w.json'}")
+    hidden = [
+        list(map(json.loads, (tmp_path / f"hidden.{name}").read_text().splitlines())) for name in ("json", "yaml")
+    ]
+    assert hidden[0] == hidden[1] != objects
 
 
 def test_a_line_is_decoded_straight_into_its_fields_unless_it_is_a_list(tmp_path: Path) -> None:
@@ -392,6 +424,21 @@ def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
         path.write_text("\n".join(map(json.dumps, wrong)))
         with pytest.raises(TraceError, match=re.escape(message)):
             read_kueue_tenants(path)
+
+
+def test_cohorts_of_the_alpha_version_and_queues_that_are_stopped(tmp_path: Path) -> None:
+    """A Cohort of v1alpha1 names its parent ``parent``."""
+    held, child = queue("a", "8", "team"), cohort("team", "", "2")
+    held["spec"]["stopPolicy"], child["spec"]["parent"] = "HoldAndDrain", "all"
+    (tmp_path / "q").write_text(yaml.safe_dump_all([held, child, queue("b", "1", "team")]))
+    tenants, report = read_kueue_tenants(tmp_path / "q")
+    assert {one.name: (one.parent, one.quota) for one in tenants.tree} == {
+        "all": ("", 11),
+        "team": ("all", 11),
+        "a": ("team", 8),
+        "b": ("team", 1),
+    }
+    assert report.notes == {"queues whose stopPolicy holds their jobs; their quota counts all the same": 1}
 
 
 NODES = "\n".join(json.dumps(one) for one in (node("a", "8"), node("b", "4"), node("c", None)))
