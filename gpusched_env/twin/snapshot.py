@@ -17,7 +17,7 @@ from gpusched_env.problem.dependencies import KINDS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
-from gpusched_env.traces.parsing.columns import EPOCH
+from gpusched_env.traces.parsing.columns import EPOCH, NODES
 from gpusched_env.traces.parsing.dependencies import well_formed
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT, Place
 from gpusched_env.traces.parsing.report import EXAMPLES
@@ -51,6 +51,7 @@ class PresentJob:
     nodes : name or number of each node -> GPUs that the running job holds there; empty = unknown
     dependency : of a queued job, as in ``sbatch --dependency``, with ids of the snapshot; other ids have ended
     begin_s : time before which a queued job must not start [s]; NaN = none
+    min_nodes, max_nodes : numbers of nodes, as the attributes of a workload have them; 0 = any
 
     Raises
     ------
@@ -70,6 +71,8 @@ class PresentJob:
     nodes: dict[str, int] = field(default_factory=dict)
     dependency: str = ""
     begin_s: float = math.nan
+    min_nodes: int = 0
+    max_nodes: int = 0
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -91,6 +94,12 @@ class PresentJob:
             )
         if (self.dependency or not math.isnan(self.begin_s)) and not self.waits:
             raise GpuschedError(f"job {self.id!r}: it runs: leave out dependency and begin")
+        asks = (self.min_nodes, self.max_nodes) != (0, 0)
+        if asks and not (1 <= self.min_nodes <= self.max_nodes and self.gpus % self.max_nodes == 0):
+            raise GpuschedError(
+                f"job {self.id!r}: {self.min_nodes} to {self.max_nodes} nodes for {self.gpus} GPUs: give 1 <= "
+                "min_nodes <= max_nodes, which divides the GPUs, or leave out both"
+            )
         if self.limit_s == 0.0:
             raise GpuschedError(f"job {self.id!r}: limit_s is 0: give seconds above 0, or leave it out")
         if self.nodes:
@@ -292,7 +301,8 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
     return {
         names.get(name, name): value
         for name, value in data.items()
-        if not (value in ("", {}, ()) or (isinstance(value, float) and math.isnan(value)))
+        if not (value in ("", {}, ()) or (name in NODES and value == 0))
+        and not (isinstance(value, float) and math.isnan(value))
     }
 
 
