@@ -22,6 +22,8 @@ from gpusched_env.support.units import LATEST_S
 
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
 MOST_BYTES: Final = 16_000_000_000  # [byte] maximum of a saved workload, after decompression
+MIN_NODES: Final = "min_nodes"  # attributes, see gpusched_env.problem.node_counts
+MAX_NODES: Final = "max_nodes"
 # Attributes that users submit with their jobs. Schedulers may see these. The values are numbers, or numbers as text.
 REQUESTED: Final = (
     "priority_weight",  # share of the cluster to which the job is entitled, relative to the other jobs

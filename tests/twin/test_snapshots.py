@@ -25,10 +25,12 @@ EXAMPLE = {
          "nodes": {"g01": 4, "g02": 4}},
     ],
     "queued": [
-        {"id": "108", "gpus": 2, "arrival": "2025-03-03T11:00:00", "limit_s": None, "user": "cy", "priority": 3},
+        {"id": "108", "gpus": 2, "arrival": "2025-03-03T11:00:00", "limit_s": None, "user": "cy", "priority": 3,
+         "min_nodes": 1, "max_nodes": 2},
         {"id": "109", "gpus": 1, "arrival": 1741003100},
     ],
     "held": ["110"],
+    "closed": ["g02"],
 }  # fmt: skip
 
 
@@ -47,6 +49,8 @@ def test_a_snapshot_is_read_and_written(tmp_path):
     assert found.queued[0].arrival_s == NOON - 3600
     assert math.isnan(found.queued[0].limit_s)
     assert found.queued[0].priority == 3.0
+    assert (found.queued[0].min_nodes, found.queued[0].max_nodes, found.queued[1].max_nodes) == (1, 2, 0)
+    assert found.closed == ("g02",)
     assert found.describe() == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held"
     write_snapshot(found, tmp_path / "again.json")
     assert repr(read_snapshot(tmp_path / "again.json")) == repr(found)
@@ -74,6 +78,8 @@ def test_a_snapshot_is_read_and_written(tmp_path):
         ({"queued": [{"id": "1", "gpus": 1, "arrival": "2025-03-03T12:00:01"}]}, "arrival is after the snapshot"),
         ({"queued": [{"id": "1", "gpus": 1, "limit_s": -1}]}, "limit is -1"),
         ({"queued": [{"id": "1", "gpus": 1, "limit_s": 0}]}, "limit_s is 0"),
+        ({"queued": [{"id": "1", "gpus": 3, "min_nodes": 1, "max_nodes": 2}]}, "max_nodes divides its 3 GPUs"),
+        ({"queued": [{"id": "1", "gpus": 3, "max_nodes": 3}]}, "1 <= min_nodes <= max_nodes"),
         ({"running": [{"id": "1", "gpus": 1}]}, "listed as running: give its start"),
         ({"running": [{"id": "1", "gpus": 3, "start": 5, "nodes": {"g01": 2}}]}, "have 2 GPUs, but its gang 3"),
         ({"running": [{"id": "1", "gpus": 2, "start": 5, "nodes": {"h": 2}}]}, "'h' is not in node_names"),
@@ -337,3 +343,25 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
     assert [(job.id, job.gpus, job.dependency) for job in found.queued] == [("80", 10, ""), ("91", 1, "afterok:77")]
     assert found.reasons == {"80": "Resources", "90+1": "JobHeldUser", "91": "Dependency"}
     assert found.held == ("90+1",)
+
+
+def test_squeue_tells_node_counts(tmp_path):
+    path = tmp_path / "squeue.txt"
+    path.write_text(
+        "JOBID|ST|TIME|START_TIME|NODES|MAX_NODES|NODELIST|REASON|TRES_ALLOC\n"
+        "1|R|1:00:00|2025-03-03T11:00:00|2|0|g[1-2]|None|gres/gpu=8\n"
+        "2|PD|0:00|N/A|1|0||Priority|gres/gpu=6\n"
+        "3|PD|0:00|N/A|1-4|0||Priority|gres/gpu=4\n"
+        "4|PD|0:00|N/A|1|2||Priority|gres/gpu=4\n"
+        "5|PD|0:00|N/A|3|0||Priority|gres/gpu=4\n"
+        "6+0|PD|0:00|N/A|1|0||Priority|gres/gpu=4\n"
+        "6+1|PD|0:00|N/A|2|0||Priority|gres/gpu=8\n"
+    )
+    found = read_squeue(path)
+    counts = {job.id: (job.min_nodes, job.max_nodes) for job in (*found.running, *found.queued)}
+    assert counts == {"1": (2, 2), "2": (1, 1), "3": (1, 4), "4": (1, 2), "5": (0, 0), "6": (3, 3)}
+    assert any("1 jobs whose GPUs do not divide" in note for note in found.notes)
+    write_snapshot(found, tmp_path / "now.json")
+    assert repr(read_snapshot(tmp_path / "now.json").queued) == repr(found.queued)
+    with pytest.raises(GpuschedError, match="min_nodes is 2 and max_nodes 3"):
+        PresentJob("1", 4, min_nodes=2, max_nodes=3)
