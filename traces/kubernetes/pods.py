@@ -7,7 +7,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gpusched_env.traces.kubernetes.objects import REPAIR, PodSpec, Table, name_of, seconds, template_gpus, text, typed
+from gpusched_env.traces.kubernetes.objects import (
+    REPAIR,
+    PodSpec,
+    Table,
+    demand,
+    name_of,
+    product,
+    requested,
+    seconds,
+    text,
+    typed,
+)
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 SERVICES: Final = ("ReplicaSet", "DaemonSet", "StatefulSet")  # owners whose pods are no gang: each pod is a job
@@ -82,6 +93,7 @@ class Words(NamedTuple):
     queue: str
     gpu_type: str
     phase: str
+    part: str  # what it requests of GPUs besides whole ones; "" = nothing
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -118,7 +130,8 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
     name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
     queue = next((one for key in QUEUES if (one := text(place, metadata.labels or {}, key))), "")
-    gpu_type = text(place, spec.node_selector, "nvidia.com/gpu.product") if spec.node_selector else ""
+    gpus, part = demand(place, spec, gpu_resource, metadata.annotations)
+    gpu_type = product(place, spec.node_selector or {}, requested(spec))
     priority = spec.priority or 0
     if abs(priority) > MAX_WHOLE:
         place.refuse("priority", priority, f"expected a whole number; {REPAIR}")
@@ -130,13 +143,13 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     return Pod(
         f"{namespace}/{name}",
         _job(place, namespace, name, metadata, spec),
-        Words(namespace, queue, gpu_type, phase),
+        Words(namespace, queue, gpu_type, phase, part),
         (
             seconds(place, "creationTimestamp", metadata.creation_timestamp),
             start_s,
             end_s,
         ),
-        template_gpus(place, spec, gpu_resource) or 0,
+        gpus,
         priority,
     )
 
