@@ -225,7 +225,7 @@ def unusable(arrival_s: float, start_s: float, end_s: float) -> str:
 def parts_of(gpus: int, of_pods: Iterable[int]) -> int:
     """Return the number of pods that hold ``gpus`` GPUs; 0 = the pods with GPUs have different numbers of them."""
     each = {one for one in of_pods if one}
-    return gpus // each.pop() if len(each) == 1 else 0
+    return gpus // min(each) if len(each) == 1 and gpus % min(each) == 0 else 0
 
 
 def most_at_once(holds: Iterable[tuple[float, float, int]]) -> int:

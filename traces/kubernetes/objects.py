@@ -234,9 +234,17 @@ def product(place: Place, marks: Table, resources: Table) -> str:
 
 def parts_of_gpus(resources: Table, name: str) -> str:
     """Return what parts of GPUs, or GPUs of other makers, resources are other than ``name``; "" = none."""
-    told = {key: value for key, value in resources.items() if key != name and (key != AMD or name != GPU_RESOURCE)}
-    told = {key: value for key, value in told.items() if key not in WHOLE_CARDS or value not in (100, "100")}
-    return next((what for form, what in PARTS.items() if any(map(form.fullmatch, told))), "")
+    found = {
+        _part(key)
+        for key, value in resources.items()
+        if key != name and not (key in WHOLE_CARDS and value in (100, "100")) and (key != AMD or name != GPU_RESOURCE)
+    }
+    return next((what for what in PARTS.values() if what in found), "")
+
+
+@lru_cache(1 << 10)
+def _part(resource: str) -> str:
+    return next((what for form, what in PARTS.items() if form.fullmatch(resource)), "")
 
 
 def requested(spec: PodSpec) -> Table:
@@ -248,12 +256,12 @@ def requested(spec: PodSpec) -> Table:
     return found
 
 
-def demand(place: Place, spec: PodSpec, name: str, annotations: Table | None) -> tuple[int, str]:
-    """Return the whole GPUs that a pod requests, and what else it requests of GPUs; "" = nothing.
+def demand(place: Place, spec: PodSpec, name: str, resources: Table, annotations: Table | None) -> tuple[int, str]:
+    """Return the whole GPUs that a pod requests, and what else of GPUs; ``resources`` are those of its containers.
 
     GPUs beside limits of their memory or cores are shares.
     """
-    count, part = template_gpus(place, spec, name) or 0, parts_of_gpus(requested(spec), name)
+    count, part = template_gpus(place, spec, name) or 0, parts_of_gpus(resources, name)
     if not part and annotations and not annotations.keys().isdisjoint(SHARED):
         part = SHARES
     return (0 if part == SHARES else count), part or (CLAIMS if spec.resource_claims and not count else "")

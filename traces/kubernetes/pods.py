@@ -130,8 +130,9 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
     name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
     queue = next((one for key in QUEUES if (one := text(place, metadata.labels or {}, key))), "")
-    gpus, part = demand(place, spec, gpu_resource, metadata.annotations)
-    gpu_type = product(place, spec.node_selector or {}, requested(spec))
+    resources = requested(spec)
+    gpus, part = demand(place, spec, gpu_resource, resources, metadata.annotations)
+    gpu_type = product(place, spec.node_selector or {}, resources)
     priority = spec.priority or 0
     if abs(priority) > MAX_WHOLE:
         place.refuse("priority", priority, f"expected a whole number; {REPAIR}")

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from gpusched_env.traces.kubernetes.gangs import parts_of
 from gpusched_env.traces.kubernetes.objects import (
     AMD,
+    SHARES,
     PodSpec,
     Table,
     demand,
@@ -17,6 +18,7 @@ from gpusched_env.traces.kubernetes.objects import (
     gpus,
     labels,
     parts_of_gpus,
+    requested,
     table,
     tables,
     text,
@@ -91,7 +93,9 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
     sets = _pod_sets(place, pod_sets, gpu_resource)
     part = next((part for _, _, part in sets if part), given.part)
     used = (sum(pods * each for pods, each, _ in sets) if sets else None) if given.gpus is None else given.gpus
-    parts = parts_of(used or 0, (each for pods, each, *_ in sets or given.parts if pods))
+    used = 0 if part == SHARES else used
+    told = sets if any(each for _, each, _ in sets) else given.parts
+    parts = parts_of(used or 0, (each for pods, each, *_ in told if pods))
     one = parts and [table(place, one, "topologyRequest").get("required") for one in pod_sets] == [HOST]
     priority = whole(place, spec, "priority", 0)
     limit = whole(place, spec, "maximumExecutionTimeSeconds", 0)
@@ -147,7 +151,9 @@ def _pod_sets(place: Place, pod_sets: list[Table], gpu_resource: str) -> list[tu
     for one in pod_sets:
         spec = typed(place, table(place, one, "template", "spec"), PodSpec)
         marks = table(place, one, "template", "metadata", "annotations")
-        found.append((max(whole(place, one, "count", 1), 0), *demand(place, spec, gpu_resource, marks)))
+        found.append(
+            (max(whole(place, one, "count", 1), 0), *demand(place, spec, gpu_resource, requested(spec), marks))
+        )
     return found
 
 
