@@ -226,9 +226,9 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     scheduling_group: Table | None = None
 
 
-def product(place: Place, marks: Table, resources: Table) -> str:
+def product(place: Place, marks: Table | None, resources: Table) -> str:
     """Return the GPU type of labels or of a node selector; of GPUs of AMD, AMD if they tell none."""
-    told = next((found for key in PRODUCTS if (found := text(place, marks, key))), "")
+    told = next((found for key in PRODUCTS if (found := text(place, marks, key))), "") if marks else ""
     return told or ("AMD" if AMD in resources and GPU_RESOURCE not in resources else "")
 
 

@@ -129,10 +129,10 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     found = typed(place, record, PodObject)
     metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
     name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
-    queue = next((one for key in QUEUES if (one := text(place, metadata.labels or {}, key))), "")
+    queue = next((one for key in QUEUES if (one := text(place, metadata.labels, key))), "") if metadata.labels else ""
     resources = requested(spec)
     gpus, part = demand(place, spec, gpu_resource, resources, metadata.annotations)
-    gpu_type = product(place, spec.node_selector or {}, resources)
+    gpu_type = product(place, spec.node_selector, resources)
     priority = spec.priority or 0
     if abs(priority) > MAX_WHOLE:
         place.refuse("priority", priority, f"expected a whole number; {REPAIR}")
@@ -157,10 +157,11 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
 
 def _job(place: Place, namespace: str, name: str, metadata: _Metadata, spec: PodSpec) -> str:
     """Return the job of a pod. The kind keeps a group, an owner and a pod of one name apart."""
-    marks = {**(metadata.labels or {}), **(metadata.annotations or {})}
-    for key in GROUPS:
-        if key in marks and (found := text(place, marks, key)):
-            return f"{GROUPS[key]}/{namespace}/{found}"
+    if metadata.labels or metadata.annotations:
+        marks = {**(metadata.labels or {}), **(metadata.annotations or {})}
+        for key in GROUPS:
+            if key in marks and (found := text(place, marks, key)):
+                return f"{GROUPS[key]}/{namespace}/{found}"
     if spec.workload_ref or spec.scheduling_group:
         parts = [text(place, spec.workload_ref or {}, key) for key in REFERENCES]
         parts.append(text(place, spec.scheduling_group or {}, "podGroupName"))
