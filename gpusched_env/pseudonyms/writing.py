@@ -119,8 +119,10 @@ def _is_table(path: Path) -> bool:
 
 
 def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
-    rewriter = Rewriter(names)
-    return rewriter.lines(kind_of(path), path), lambda: _told("keys", list(rewriter.lost))
+    rewriter, kind = Rewriter(names), kind_of(path)
+    if kind.endswith("--json"):
+        raise TraceError(f"{path}: JSON of Slurm gets no pseudonyms; write the table of text, without --json")
+    return rewriter.lines(kind, path), lambda: _told("keys", list(rewriter.lost))
 
 
 def _told(what: str, lost: list[str]) -> str:
@@ -135,7 +137,7 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
 
     def lines() -> Iterator[str]:
         yield "|".join(header[i] for i in used) + "\n"
-        for place, fields in bar_rows(path, len(header)):
+        for place, fields in bar_rows(path, header):
             told = []
             for i in used:
                 column, text = header[i], fields[i]

@@ -21,6 +21,8 @@ from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.traces.slurm_files.json_tables import SQUEUE_KEYS, is_json, told
+from gpusched_env.traces.slurm_files.json_tables import squeue_rows as json_rows
 from gpusched_env.twin.snapshot import UNTOLD, PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
 from gpusched_env.twin.waiting_reasons import kind_of
@@ -43,6 +45,7 @@ FORMAT: Final = (
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
     bar_columns("jobid", "st", "time"),
+    SQUEUE_KEYS,
 )  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
@@ -54,7 +57,7 @@ MOST_TASKS: Final = 100_000  # of one array
 
 
 def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int = 0) -> Snapshot:
-    """Read what ``squeue --format FORMAT`` or plain ``squeue`` prints.
+    """Read what ``squeue --format FORMAT``, plain ``squeue`` or ``squeue --json`` prints.
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
@@ -64,15 +67,17 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
     START_TIME.
 
-    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
+    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs,
+    or last_update of JSON.
     ``gpus_per_node`` 0: jobs without TRES are left out.
     """
     path = Path(path)
-    table, stamps = _Table(gpus_per_node), Stamps()
-    for place, row in squeue_rows(path):
+    table, stamps, rest = _Table(gpus_per_node), Stamps(), dict[str, Any]()
+    for place, row in json_rows(path, rest) if is_json(path) else squeue_rows(path):
         with skippable:
             table.read(place, row, stamps)
     if math.isnan(time_s):
+        table.nows += [float(text) for text in [told(rest, "last_update")] if text.isdecimal()]
         if not table.nows:
             raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
         time_s = max(table.nows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -338,3 +339,38 @@ def test_the_command_line_takes_a_configuration_as_a_cluster(tmp_path: Path) -> 
         app, ["run", "--cluster", path, "--profiles", "unit", "--scheduler", "fifo", "--jobs", "5"]
     )
     assert played.exit_code == 0, played.output
+
+
+def test_json_of_scontrol_is_read_as_its_records_are(tmp_path: Path) -> None:
+    nodes = [
+        {"name": "g1", "gres": "gpu:h100:8(S:0-1)", "state": ["MIXED", "PLANNED"], "features": ["nvl", "ib"],
+         "tres": "cpu=64,gres/gpu=8", "weight": 1},
+        {"name": "g2", "gres": "gpu:h100:8", "state": "idle", "state_flags": ["DRAIN"], "features": "", "weight": 2},
+        {"name": "c1", "gres": "", "state": ["IDLE"], "features": [], "weight": {"set": True, "number": 3}},
+    ]  # fmt: skip
+    none = {"set": False, "infinite": False, "number": 0}
+    partitions = [
+        {"name": "gpu", "nodes": {"configured": "g[1-2]", "total": 2}, "defaults": {"time": none}, "grace_time": 0,
+         "maximums": {"time": {"set": True, "infinite": False, "number": 1440}}, "partition": {"state": ["UP"]},
+         "priority": {"tier": 2, "job_factor": 1}},
+        {"name": "long", "nodes": {"configured": "g2"}, "maximums": {"time": none | {"infinite": True}}},
+    ]  # fmt: skip
+    slurm, report = read(
+        tmp_path,
+        nodes_json=json.dumps({"nodes": nodes, "last_update": none, "meta": {}, "errors": []}),
+        partitions_json=json.dumps({"meta": {}, "partitions": partitions, "errors": []}),
+    )
+    assert groups(slurm) == [(2, 8, "h100", None)]
+    assert [(node.name, node.condition, node.features, node.weight) for node in slurm.nodes] == [
+        ("g1", "up", ("nvl", "ib"), 1),
+        ("g2", "drained", (), 2),
+    ]
+    assert report.dropped == {"no GPUs": 1}
+    assert [(p.name, p.nodes, p.max_time_s, p.default_time_s, p.priority_tier) for p in slurm.partitions] == [
+        ("gpu", ("g1", "g2"), 86_400.0, None, 2),
+        ("long", ("g2",), math.inf, None, 1),
+    ]
+    with pytest.raises(TraceError, match="record 1, field 'name'"):
+        read(tmp_path, nodes_json='{"nodes": [{"gres": "gpu:8"}]}')
+    with pytest.raises(TraceError, match="expected a list nodes or partitions"):
+        read(tmp_path, nodes_json='{"jobs": [{"job_id": 7}]}')

@@ -98,7 +98,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
-        workload = with_dependencies(workload, report, depends, originals, jobs.places)
+        texts = [depends[row] for row in jobs.kept]
+        workload = with_dependencies(workload, report, texts, originals, jobs.places)
     return workload, report
 
 

@@ -12,9 +12,11 @@ from typing import Final
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.json_records import json_members
 from gpusched_env.traces.parsing.streams import text_lines
 from gpusched_env.traces.slurm_files.gres import NO_GRES, GpuCounts, GresConf, gpus_of
 from gpusched_env.traces.slurm_files.hostlists import MOST_NAMES, names_in
+from gpusched_env.traces.slurm_files.json_tables import NODE, PARTITION, row_of, told
 from gpusched_env.traces.slurm_files.lines import Pairs, logical_lines, pairs_of, shown_records
 
 HEAD: Final = 400  # lines from which the kind of a file is recognised
@@ -186,6 +188,19 @@ def read_shown(path: Path, facts: Facts) -> None:
             facts.add_partition(place, pairs)
 
 
+def read_shown_json(path: Path, facts: Facts) -> None:
+    """Read ``scontrol show node --json`` and ``scontrol show partition --json``."""
+    for place, record in json_members(path, ("nodes", "partitions")):
+        if not told(record, "name"):
+            place.refuse("name", told(record, "name"), "expected a node or partition with a name; write the file again")
+        if isinstance(record.get("nodes"), dict):
+            facts.add_partition(place, {key: text for key, text in row_of(record, PARTITION).items() if text})
+            continue
+        row = row_of(record, NODE)
+        row["state"] = "+".join(filter(None, (row["state"], row.pop("flags"))))
+        facts.add_nodes(place, {key: text for key, text in row.items() if text}, configured=False)
+
+
 def read_sinfo(path: Path, facts: Facts) -> None:
     """Read a table of sinfo with a header; a node is repeated for each of its partitions, and counts once."""
     for place, row in table_rows(path):
@@ -234,6 +249,7 @@ KINDS: Final[dict[str, Callable[[Path, Facts], None]]] = {
     "topology.conf": read_topology,
     "sinfo": read_sinfo,
     "scontrol show": read_shown,
+    "scontrol show --json": read_shown_json,
 }
 
 
@@ -243,6 +259,8 @@ def kind_of(path: Path) -> str:
         told = (line for line in text_lines(path, stream) if line.strip() and not line.lstrip().startswith("#"))
         head = list(islice(told, HEAD))
     keys = {key.lower() for line in head for key in _KEY.findall(line)}
+    if head and head[0].lstrip().startswith("{"):
+        return "scontrol show --json"
     if any(map(is_header, head[:2])):
         return "sinfo"
     if keys & {"cfgtres", "cputot", "cpualloc", "totalnodes"}:
