@@ -255,3 +255,21 @@ def test_several_files_are_one_log_in_which_the_newest_row_of_an_id_counts(tmp_p
     (tmp_path / "log-3.csv").write_text("id,submit,gpus\n")
     with pytest.raises(TraceError, match=r"log-3.csv, line 1: column 'duration' is missing"):
         read_trace(f"csv:{tmp_path}/log-*.csv")
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ("10,10", "zero run time"), ("10,5", "ended before it started"),
+        ("10,inf", "field 'end': 'inf': expected a finite number"),
+        ("-1,5", "field 'start': '-1': expected a finite number of seconds >= 0"), ("nan,5", "never started"),
+        ("10,NaN", "still running at the end of the log"),
+    ],
+)  # fmt: skip
+def test_run_times_that_no_job_can_have_are_named(tmp_path: Path, cells: str, words: str) -> None:
+    text = f"id,submit,gpus,start,end\na,0,1,60,70\nb,1,1,{cells}\n"
+    if "field" in words:
+        with pytest.raises(TraceError, match=f"line 3, {words}"):
+            read(tmp_path, text)
+    else:
+        assert read(tmp_path, text)[1].dropped == {words: 1}

@@ -412,3 +412,22 @@ def test_json_of_squeue_is_read_as_its_table_is(tmp_path):
     assert repr(found) == repr(wanted)
     assert [job.id for job in found.queued] == ["2_1", "2_2", "4", "5"]
     assert found.held == ("6",)
+
+
+def test_a_queued_job_that_depends_on_an_array_waits_for_its_tasks(tmp_path):
+    path = tmp_path / "squeue.txt"
+    path.write_text(
+        "JOBID|ST|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC|DEPENDENCY\n"
+        "7_0|R|1:00:00|2025-03-03T11:00:00|1|g1|None|gres/gpu=1|\n"
+        "7_[1-2]|PD|0:00|N/A|1||Priority|gres/gpu=1|\n"
+        "8|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterok:7_*(unfulfilled)\n"
+        "9|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterany:7+5(unfulfilled),afterok:8(unfulfilled)\n"
+        "5_[3,4]|PD|0:00|N/A|1||JobHeldUser|gres/gpu=1|\n"
+        "10|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterok:5_*(unfulfilled)\n"
+        "11|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterok:6(unfulfilled)\n"
+    )
+    found = read_squeue(path)
+    assert {job.id: job.dependency for job in found.queued} == {
+        "7_1": "", "7_2": "", "8": "afterok:7_0:7_1:7_2", "9": "afterany:7_0+5:7_1+5:7_2+5,afterok:8",
+    }  # fmt: skip
+    assert found.held == ("5_[3,4]", "10", "11")  # of what they wait for, the table does not tell the end

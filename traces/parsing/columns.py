@@ -146,12 +146,16 @@ class JobColumns:
         self.report.note(remark, place.number)
 
     def workload(
-        self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
+        self,
+        name: str,
+        dated: bool,
+        models: tuple[Profiles, np.ndarray] | None = None,
+        begin_s: float = math.nan,
     ) -> tuple[Workload, ReadReport]:
         """Build the workload; time 0 is the first submission among the kept jobs.
 
         ``dated``: submissions are in seconds from EPOCH. ``models``: profiles, and the row of each kept job in them, if
-        work is in iterations.
+        work is in iterations. ``begin_s`` : time 0 of submissions that are not dated, from EPOCH; NaN = unknown.
         """
         if not self.merges:
             self.check_ids()
@@ -171,8 +175,9 @@ class JobColumns:
         self.places = array("q", np.array(self.places)[rows].tolist()) if self.merges else self.places
         submitted = np.frombuffer(self.submitted)[rows]
         first = submitted.min()
-        if dated:
-            report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(float(first)), "s"))
+        if dated or not math.isnan(begin_s):
+            since_s = float(first) + (0.0 if dated else begin_s)
+            report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(since_s), "s"))
         source = f"{report.format}:{Path(report.path).name}" + (f" from {report.origin}" if report.origin else "")
         work = np.frombuffer(self.work)[rows]
         profiles, profile = models or (None, None)

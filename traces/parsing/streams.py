@@ -140,12 +140,18 @@ def bar_rows(path: Path, header: Sequence[str]) -> Iterator[tuple[Place, list[st
             yield place, fields
 
 
-def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the first ``fields`` words of every data line; comments may be in any encoding."""
+def word_rows(path: Path, fields: int, comment: bytes, heads: dict[str, str]) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the first ``fields`` words of every data line; comments may be in any encoding.
+
+    ``heads`` takes the comments ``Key: value`` of the file that is read, with the keys in lower case.
+    """
     for file, stream in each_trace(path):
         name = str(file)
+        heads.clear()
         for number, raw in lines(file, stream):
             if raw.lstrip().startswith(comment):
+                key, _, value = raw.decode("latin-1").strip().lstrip(comment.decode()).partition(":")
+                heads[key.strip().lower()] = value.strip()
                 continue
             words = _decoded(file, number, raw).split()
             if words and len(words) < fields:
