@@ -19,7 +19,7 @@ from gpusched_env.support.files import whole
 from gpusched_env.traces.formats.slurm import sacct_columns
 from gpusched_env.traces.kubernetes.nodes import PRODUCT
 from gpusched_env.traces.kubernetes.objects import REPAIR, quantity, table, text
-from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
+from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUES, REFERENCES
 from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
 from gpusched_env.traces.parsing.fields import Place
@@ -46,8 +46,8 @@ OWN_NAMES: Final = {
 # Keys of Kubernetes whose text is a name -> its role. The role of metadata.name depends on the kind.
 KEYS: Final = {
     "namespace": "namespace", "queueName": "queue", "queue": "queue", "clusterQueue": "account", "cohort": "account",
-    "cohortName": "account", "parentName": "account", "nodeName": "node", QUEUE: "queue",
-    **dict.fromkeys(GROUPS, "job"),
+    "cohortName": "account", "parentName": "account", "parent": "account", "nodeName": "node",
+    **dict.fromkeys(QUEUES, "queue"), **dict.fromkeys([*GROUPS, *REFERENCES[1:], "podGroupName"], "job"),
 }  # fmt: skip
 KINDS: Final = {
     "ClusterQueue": "account", "Cohort": "account", "LocalQueue": "queue", "Queue": "queue", "Node": "node",
@@ -61,6 +61,7 @@ TABLES: Final = frozenset(
         *("template", "admission", "podSetAssignments", "flavors", "resourceUsage", "conditions", "requeueState"),
         *("resourceGroups", "resources", "fairSharing", "containers", "initContainers", "requests", "limits"),
         *("containerStatuses", "state", "terminated", "allocatable", "minResources", "preemption", "items"),
+        *("workloadRef", "schedulingGroup"),
     }
 )
 TIMES: Final = frozenset({"creationTimestamp", "lastTransitionTime", "requeueAt", "finishedAt", "startTime"})
@@ -240,7 +241,7 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
     for key, one in value.items():
         if key in KEYS:
             copied[key] = names.name(KEYS[key], text(place, value, key))
-        elif key == "name" and inside in ("metadata", "ownerReferences"):
+        elif key == "name" and inside in ("metadata", "ownerReferences", "workloadRef"):
             told = text(place, value, key)
             of = role if inside == "metadata" else "job"
             copied[key] = names.keep(of, told) if of in KEPT_ROLES else names.name(of, told)

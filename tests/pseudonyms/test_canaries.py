@@ -22,7 +22,7 @@ from gpusched_env.pseudonyms.tables import writer_of
 from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import read_slurm_cluster, read_trace
 from gpusched_env.traces.kubernetes.nodes import PRODUCT
-from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
+from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUES
 from gpusched_env.traces.slurm_files.kinds import DEFAULT
 from tests.pseudonyms.test_logs import OWN, SACCT, WORKLOAD
 from tests.pseudonyms.test_of_clusters import FILES, KEY, SQUEUE, TABLES
@@ -39,10 +39,12 @@ POD: Final = {
     "kind": "Pod",
     "metadata": {
         "name": "p", "namespace": "n", "creationTimestamp": "2025-03-03T09:00:00Z", "labels": {PRODUCT: "H100"},
-        "ownerReferences": [{"kind": "PyTorchJob", "name": "j"}], "annotations": {GROUPS[0]: "g", QUEUE: "q"},
+        "ownerReferences": [{"kind": "PyTorchJob", "name": "j"}],
+        "annotations": {**dict.fromkeys(GROUPS, "g"), **dict.fromkeys(QUEUES, "q")},
     },
     "spec": {
-        "nodeName": "a", "nodeSelector": {PRODUCT: "H100"}, "priority": 3,
+        "nodeName": "a", "nodeSelector": {PRODUCT: "H100"}, "priority": 3, "schedulingGroup": {"podGroupName": "g"},
+        "workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": "r"},
         "containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/mig-1g.5gb": 1}}}],
     },
     "status": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from trace_samples import SAMPLES
@@ -19,10 +21,14 @@ from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Workload
+from gpusched_env.pseudonyms.names import Pseudonyms
+from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
 from gpusched_env.traces.kubernetes.pods import PodObject
+from gpusched_env.traces.reading import resolve_source
+from gpusched_env.twin.snapshot_sources import snapshot_of
 
 GPU = "nvidia.com/gpu"
 
@@ -223,6 +229,112 @@ def test_most_gpus_at_once(holds: list[tuple[int, int, int]]) -> None:
     assert most_at_once(spans) == max(tried, default=0)
 
 
+MARKS = {
+    "Kueue": {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}},
+    "KAI": {"annotations": {"pod-group-name": "g"}},
+    "LeaderWorkerSet": {"labels": {"leaderworkerset.sigs.k8s.io/group-key": "g"}},
+    "Coscheduling": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+    "Koordinator": {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}},
+    "Volcano": {"annotations": {"scheduling.volcano.sh/group-name": "g"}},
+}
+
+
+@pytest.mark.parametrize("by", [*MARKS, "workloadRef", "schedulingGroup"])
+def test_pods_that_one_scheduler_starts_at_once_are_one_job(tmp_path: Path, by: str) -> None:
+    """Four pods of 8 GPUs in a group, without an owner that says so, and a pod of another group."""
+    pods = [pod(f"p{i}", 2, 9, 8, **MARKS.get(by, {})) for i in range(4)]
+    other = pod("q", 2, 9, 8)
+    if by == "workloadRef":
+        for one, key in zip([*pods, other], "aaaab", strict=True):
+            one["spec"][by] = {"name": "w", "podGroup": "workers", "podGroupReplicaKey": key}
+    elif by == "schedulingGroup":
+        for one in pods:
+            one["spec"][by] = {"podGroupName": "g"}
+    jobs, _ = read(tmp_path, "kubernetes", *pods, other)
+    assert jobs.jobs["gpus"].tolist() == [32, 8]
+    assert jobs.attributes["original_id"][0] == ("n/w-workers-a" if by == "workloadRef" else "n/g")
+    assert (jobs.attributes["min_nodes"].tolist(), jobs.attributes["max_nodes"].tolist()) == ([1, 1], [4, 1])
+
+
+def test_a_job_set_is_one_job(tmp_path: Path) -> None:
+    """Four replicated jobs of two pods; without the label, each Job is a job."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/replicatedjob-name": "workers"}
+    names = [(f"js-workers-{i}", f"js-workers-{i}-{k}") for i in range(4) for k in range(2)]
+    jobs, _ = read(tmp_path, "kubernetes", *(pod(one, 2, 9, 4, owner, labels=labels) for owner, one in names))
+    assert jobs.jobs["gpus"].tolist() == [32]
+    assert jobs.attributes["max_nodes"].tolist() == [8]
+
+
+def test_the_pod_group_of_kai_is_that_of_its_pods(tmp_path: Path) -> None:
+    group = {
+        "kind": "PodGroup",
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "metadata": {"name": "pg-train-1", "namespace": "n", "creationTimestamp": at(0)},
+        "spec": {"queue": "team-a", "minMember": 2},
+    }
+    mark = {"annotations": {"pod-group-name": "pg-train-1"}, "labels": {"kai.scheduler/queue": "team-b"}}
+    pods = [pod(f"t{i}", 5, 9, 8, owner=f"o{i}", **mark) for i in range(2)]
+    for name, queue_name in (("volcano", "team-a"), ("kubernetes", "team-b")):
+        jobs, _ = read(tmp_path, name, *pods, group)
+        assert (jobs.jobs["gpus"].tolist(), jobs.attributes["queue"].tolist()) == ([16], [queue_name])
+
+
+@pytest.mark.parametrize("statuses", [None, [], [{"state": {"terminated": {"finishedAt": None}}}], [{"state": {}}]])
+def test_a_pod_that_failed_before_it_ran_does_not_drop_the_job(tmp_path: Path, statuses: Any) -> None:
+    """Evicted and UnexpectedAdmissionError: phase Failed, a startTime, but no container that finished."""
+    failed, lone = pod("a-0", 2, None, owner="a"), pod("b-0", 2, None)
+    for one in (failed, lone):
+        one["status"] |= {"phase": "Failed", "reason": "UnexpectedAdmissionError", "containerStatuses": statuses}
+    jobs, report = read(tmp_path, "kubernetes", failed, pod("a-1", 4, 14, owner="a"), lone)
+    told = {name: values.tolist() for name, values in jobs.attributes.items()}
+    assert (jobs.jobs["gpus"].tolist(), jobs.jobs["duration_s"].tolist(), told["wait_s"]) == ([4], [600], [180])
+    assert (told["status"], told["max_nodes"]) == (["Succeeded"], [1])
+    assert report.dropped == {FURTHER: 1, "ended before a container ran": 1}
+
+
+def test_nodes_of_pods(tmp_path: Path) -> None:
+    """A pod is never split over nodes; those that run one after another count once, and unequal ones tell nothing."""
+    pods = [pod("a-0", 2, 9, 2, owner="a"), pod("a-1", 2, 9, 2, owner="a"), pod("a-2", 9, 12, 2, owner="a")]
+    pods += [pod("a-l", 2, 9, 0, owner="a"), pod("b-0", 2, 9, 4, owner="b"), pod("b-1", 2, 9, 2, owner="b")]
+    jobs, report = read(tmp_path, "kubernetes", *pods, pod("c", 2, 9, 8))
+    assert jobs.jobs["gpus"].tolist() == [4, 6, 8]
+    assert jobs.attributes["min_nodes"].tolist() == [1, 0, 1]
+    assert jobs.attributes["max_nodes"].tolist() == [2, 0, 1]
+    assert report.notes["jobs whose pods have unequal numbers of GPUs: nodes ignored"] == 1
+    assert "max_nodes" not in read(tmp_path, "kubernetes", *pods[4:])[0].attributes
+
+
+def test_nodes_of_workloads(tmp_path: Path) -> None:
+    """Pods of the pod sets that have GPUs, as many as were admitted; one node if the topology demands one host."""
+    done = [condition("Admitted", 1), condition("Finished", 2)]
+
+    def sets(*counts: tuple[int, int], **more: Any) -> list[dict[str, Any]]:
+        pods = [{"containers": [{"resources": {"limits": {GPU: gpus}}}]} for _, gpus in counts]
+        return [{"count": n, "template": {"spec": one}, **more} for (n, _), one in zip(counts, pods, strict=True)]
+
+    host = {"topologyRequest": {"required": "kubernetes.io/hostname"}}
+    cases = [sets((2, 4)), sets((1, 0), (4, 2)), sets((1, 4), (2, 2)), sets((4, 4)), sets((2, 4), **host), []]
+    jobs, report = read(tmp_path, "kueue", *(workload(f"w{i}", done, "8", podSets=one) for i, one in enumerate(cases)))
+    assert jobs.attributes["max_nodes"].tolist() == [2, 4, 0, 2, 1, 2]  # the last one is told by the admission
+    assert jobs.attributes["min_nodes"].tolist() == [1, 1, 0, 1, 1, 1]
+    assert report.notes["jobs whose pods have unequal numbers of GPUs: nodes ignored"] == 1
+
+
+@pytest.mark.parametrize("key", ["accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"])
+def test_finished_workloads_of_kueue_0_15_are_read(tmp_path: Path, key: str) -> None:
+    """They have neither admission nor a condition that is True but Finished; the seconds of the runs are told."""
+    took_back = [condition("QuotaReserved", 42, "False"), condition("Admitted", 42, "False")]
+    pods = [{"count": 2, "template": {"spec": {"containers": [{"resources": {"requests": {GPU: "4"}}}]}}}]
+    old = workload("a", [*took_back, condition("Finished", 42, reason="Succeeded")], podSets=pods)
+    del old["status"]["admission"]
+    never = json.loads(json.dumps(old))
+    old["status"][key], never["metadata"]["name"] = 1800, "b"
+    jobs, report = read(tmp_path, "kueue", old, never)
+    assert (jobs.jobs["gpus"].tolist(), jobs.jobs["duration_s"].tolist()) == ([8], [1800])
+    assert jobs.attributes["wait_s"].tolist() == [720]
+    assert report.dropped == {"never started": 1}
+
+
 def test_pod_groups_of_volcano(tmp_path: Path) -> None:
     group = {
         "kind": "PodGroup",
@@ -270,11 +382,15 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
             json.dumps({"kind": "List", "metadata": {"a": "b"}, "apiVersion": "v1", "items": objects}).encode(),
             "".join(json.dumps(one, indent=2) for one in objects).encode(),
             json.dumps({"items": objects[:3], "kind": "List"}).encode() + json.dumps(objects[3:]).encode(),
+            yaml.safe_dump({"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {}}).encode(),
+            yaml.safe_dump_all(objects, explicit_start=True).encode(),
+            gzip.compress(yaml.safe_dump_all([{"items": objects[:3], "kind": "List"}, *objects[3:]]).encode()),
         ]
         prints = set()
         for shape in shapes:
             (tmp_path / "o").write_bytes(shape)
             prints.add(read_trace(f"{name}:{tmp_path / 'o'}")[0].fingerprint())
+            assert resolve_source(f"auto:{tmp_path / 'o'}")[0] == name
         assert len(prints) == 1
     for broken in (
         b'{"items": [{"kind": "Pod"}',
@@ -286,6 +402,28 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
         (tmp_path / "o").write_bytes(broken)
         with pytest.raises(TraceError, match=r"the JSON is cut or damaged|no records"):
             read_trace(f"kueue:{tmp_path / 'o'}")
+
+
+def test_all_that_reads_json_of_kubernetes_reads_yaml(tmp_path: Path) -> None:
+    """Clusters, quotas, snapshots and pseudonyms; logs are in the test above."""
+    nodes = [node("a", "8"), node("b", "4")]
+    objects = [workload("r", [condition("Admitted", 3)]), workload("q", [], priority=7)]
+    (tmp_path / "key").write_text("a secret of more than 16 bytes")
+    for name, write in (("json", json.dumps), ("yaml", yaml.safe_dump)):
+        for kind, listed in (("n", nodes), ("w", objects)):
+            (tmp_path / f"{kind}.{name}").write_text(write({"apiVersion": "v1", "items": listed, "kind": "List"}))
+        pseudonymise(
+            "kueue", tmp_path / f"w.{name}", tmp_path / f"hidden.{name}", Pseudonyms.from_file(tmp_path / "key")
+        )
+    assert (
+        read_cluster(f"kubernetes:{tmp_path / 'n.yaml'}")[0].describe()
+        == "12 GPUs: 1 nodes x 8 H100, 1 nodes x 4 H100 in 2 racks"
+    )
+    assert snapshot_of(f"auto:{tmp_path / 'w.yaml'}") == snapshot_of(f"kueue:{tmp_path / 'w.json'}")
+    hidden = [
+        list(map(json.loads, (tmp_path / f"hidden.{name}").read_text().splitlines())) for name in ("json", "yaml")
+    ]
+    assert hidden[0] == hidden[1] != objects
 
 
 def test_a_line_is_decoded_straight_into_its_fields_unless_it_is_a_list(tmp_path: Path) -> None:
@@ -392,6 +530,21 @@ def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
         path.write_text("\n".join(map(json.dumps, wrong)))
         with pytest.raises(TraceError, match=re.escape(message)):
             read_kueue_tenants(path)
+
+
+def test_cohorts_of_the_alpha_version_and_queues_that_are_stopped(tmp_path: Path) -> None:
+    """A Cohort of v1alpha1 names its parent ``parent``."""
+    held, child = queue("a", "8", "team"), cohort("team", "", "2")
+    held["spec"]["stopPolicy"], child["spec"]["parent"] = "HoldAndDrain", "all"
+    (tmp_path / "q").write_text(yaml.safe_dump_all([held, child, queue("b", "1", "team")]))
+    tenants, report = read_kueue_tenants(tmp_path / "q")
+    assert {one.name: (one.parent, one.quota) for one in tenants.tree} == {
+        "all": ("", 11),
+        "team": ("all", 11),
+        "a": ("team", 8),
+        "b": ("team", 1),
+    }
+    assert report.notes == {"queues whose stopPolicy holds their jobs; their quota counts all the same": 1}
 
 
 NODES = "\n".join(json.dumps(one) for one in (node("a", "8"), node("b", "4"), node("c", None)))

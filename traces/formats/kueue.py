@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces.kubernetes.gangs import unusable
+from gpusched_env.traces.kubernetes.gangs import UNEQUAL, unusable
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kubernetes_objects, table
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.columns import NODES, JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 
 OTHER: Final = "object of another kind than Workload"
@@ -23,15 +23,17 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
     """Read Workloads; objects of other kinds are counted.
 
     The arrival is ``creationTimestamp``, the start the time of the condition Admitted (else QuotaReserved, else
-    PodsReady), and the end that of Finished. The gang is ``resourceUsage`` of the admission, summed over its pod sets,
-    else the requests of the pod sets times their count. ``maximumExecutionTimeSeconds`` becomes ``estimate_s``. The job
-    id is the number of the object from 0. Attributes: original_id (namespace/name), namespace, queue (the LocalQueue),
+    PodsReady), and the end that of Finished. Where Kueue 0.15 took these conditions back at the end, the time of all
+    runs before the end tells the start. The gang is ``resourceUsage`` of the admission, summed over its pod sets, else
+    the requests of the pod sets times their count. ``maximumExecutionTimeSeconds`` becomes ``estimate_s``. The job id
+    is the number of the object from 0. Attributes: original_id (namespace/name), namespace, queue (the LocalQueue),
     cluster_queue, gpu_type (the flavors, joined by ``|``), status (reason of Finished), priority and wait_s (numbers:
-    start minus arrival [s]). Source: the API reference of Kueue, Workload.
+    start minus arrival [s]); min_nodes 1 and max_nodes, the number of pods with GPUs, because a pod is never split over
+    nodes; both 0 if the GPUs of the pods differ (noted). Source: the API reference of Kueue, Workload.
     """
     report = ReadReport("kueue", str(path), unit="record")
     names = ("original_id", "namespace", "queue", "cluster_queue", "gpu_type", "status")
-    jobs = JobColumns(report, *names, numbers={"priority": "q", "wait_s": "d"})
+    jobs = JobColumns(report, *names, numbers={"priority": "q", "wait_s": "d", **NODES})
     for place, record in kubernetes_objects(path):
         with skippable:
             if table(place, record).get("kind") != WORKLOAD:
@@ -52,7 +54,10 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                     jobs.note(place, EVICTED)
                 if 0 < given.pods < told.pods:
                     jobs.note(place, PARTIAL)
+                if not told.nodes[1]:
+                    jobs.note(place, UNEQUAL)
             texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)
             numbers: dict[str, Any] = {"priority": told.priority, "wait_s": start - arrival}
+            numbers |= zip(NODES, told.nodes, strict=True)
             jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, **numbers)
     return jobs.workload("kueue", dated=True)

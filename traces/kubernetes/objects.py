@@ -17,6 +17,7 @@ from gpusched_env.traces.parsing.json_records import json_objects
 
 Table = dict[str, Any]
 Fields = TypeVar("Fields", bound=msgspec.Struct)
+Entry = TypeVar("Entry", str, int)
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 REPAIR: Final = "correct or remove the object"
@@ -92,6 +93,16 @@ def tables(place: Place, value: Table, key: str) -> list[Table]:
     for one in found if isinstance(found, list) else (None,):
         if type(one) is not dict:
             place.refuse(key, found, f"expected a list of JSON objects; {REPAIR}")
+    return found
+
+
+def entries(place: Place, value: Table, key: str, kind: type[Entry]) -> list[Entry]:
+    """Return the list of texts or whole numbers under a key; empty if it is missing."""
+    found = value.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or any(type(one) is not kind for one in found):
+        place.refuse(key, found, f"expected a list of {'texts' if kind is str else 'whole numbers'}; {REPAIR}")
     return found
 
 
@@ -190,6 +201,8 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     node_selector: Table | None = None
     priority: int | None = None
     queue: str | None = None
+    workload_ref: Table | None = None
+    scheduling_group: Table | None = None
 
 
 def template_gpus(place: Place, spec: PodSpec, name: str) -> int | None:

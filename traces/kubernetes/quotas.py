@@ -27,6 +27,7 @@ from gpusched_env.traces.parsing.report import ReadReport
 KINDS: Final = ("ClusterQueue", "Cohort")
 OTHER: Final = "object of another kind than ClusterQueue and Cohort"
 FLAVORS: Final = "queues with quota on several flavors, which are added up: GPU types count alike"
+STOPPED: Final = "queues whose stopPolicy holds their jobs; their quota counts all the same"
 WEIGHTLESS: Final = "weights of 0, taken as 1e-6"
 LEAST: Final = 1e-6  # weight in place of 0, because a tenant has a weight > 0
 
@@ -76,7 +77,10 @@ def _tenant(place: Place, record: Table, gpu_resource: str, report: ReadReport) 
     """Return a ClusterQueue or Cohort with its own quota; its parent is the cohort that it names."""
     name, _, _ = labels(place, record)
     spec = table(place, record, "spec")
-    parent = next((found for key in ("cohort", "cohortName", "parentName") if (found := text(place, spec, key))), ROOT)
+    keys = ("cohort", "cohortName", "parentName", "parent")  # of v1beta1, v1beta2, and Cohorts of v1beta1 and v1alpha1
+    parent = next((found for key in keys if (found := text(place, spec, key))), ROOT)
+    if text(place, spec, "stopPolicy") in ("Hold", "HoldAndDrain"):
+        report.note(STOPPED, place.number)
     quotas: dict[str, list[int | None]] = {"nominalQuota": [], "borrowingLimit": [], "lendingLimit": []}
     for group in tables(place, spec, "resourceGroups"):
         for flavor in tables(place, group, "flavors"):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from gpusched_env.traces.kubernetes.gangs import parts_of
 from gpusched_env.traces.kubernetes.objects import (
     PodSpec,
     Table,
+    entries,
     gpus,
     labels,
     table,
@@ -21,6 +25,10 @@ from gpusched_env.traces.kubernetes.objects import (
 from gpusched_env.traces.parsing.fields import Place
 
 WORKLOAD: Final = "Workload"
+HOST: Final = "kubernetes.io/hostname"  # level of a topology that is a node
+MOST_DOMAINS: Final = 100_000  # in a slice
+# Key of the seconds of all runs, as v1beta2 and v1beta1 spell it
+RUNS: Final = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
 STARTS: Final = ("Admitted", "QuotaReserved", "PodsReady")  # the first of these conditions is the start
 EVICTIONS: Final = ("Evicted", "Preempted", "Requeued")
 
@@ -32,6 +40,8 @@ class Admission(NamedTuple):
     gpus: int | None  # None = not told
     flavors: tuple[str, ...]  # flavors of the GPUs
     pods: int  # 0 = not told
+    parts: tuple[tuple[int, int], ...]  # pods and GPUs of each, by pod set
+    nodes: dict[str, int]  # name of each node -> GPUs there; empty = not told
 
 
 class QueuedWork(NamedTuple):
@@ -51,6 +61,7 @@ class QueuedWork(NamedTuple):
     evicted: bool
     reason: str  # of its end
     active: bool
+    nodes: tuple[int, int]  # least and most; (0, 0) = the pods have different numbers of GPUs
 
 
 def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
@@ -68,9 +79,15 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
     arrival = when(place, metadata, "creationTimestamp")
     started = next((met[kind] for kind in STARTS if kind in met), {})
     start, end = (when(place, one, "lastTransitionTime") for one in (started, met.get("Finished", {})))
+    ran_s = max(whole(place, status, key, 0) for key in RUNS)
+    if start is None and end is not None and ran_s > 0:  # Kueue 0.15 takes the condition Admitted back at the end
+        start = end - ran_s
     given = _admission(place, table(place, status, "admission"), gpu_resource)
     pod_sets = tables(place, spec, "podSets")
-    used = _requested(place, pod_sets, gpu_resource) if given.gpus is None else given.gpus
+    sets = _pod_sets(place, pod_sets, gpu_resource)
+    used = (sum(pods * each for pods, each in sets) if sets else None) if given.gpus is None else given.gpus
+    parts = parts_of(used or 0, (each for pods, each in sets or given.parts if pods))
+    one = parts and [table(place, one, "topologyRequest").get("required") for one in pod_sets] == [HOST]
     priority = whole(place, spec, "priority", 0)
     limit = whole(place, spec, "maximumExecutionTimeSeconds", 0)
     return QueuedWork(
@@ -88,6 +105,7 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
         evicted,
         reason,
         spec.get("active") is not False,
+        (1, 1) if one else (min(parts, 1), parts),
     )
 
 
@@ -95,7 +113,8 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
     """Return the GPUs of an admission; ``resourceUsage`` is already multiplied by the number of pods."""
     found: int | None = None
     flavors: dict[str, None] = {}
-    pods = 0
+    parts: list[tuple[int, int]] = []
+    nodes: Counter[str] = Counter()
     for assigned in tables(place, admission, "podSetAssignments"):
         usage = table(place, assigned, "resourceUsage")
         own = gpus(place, usage, gpu_resource)
@@ -104,14 +123,37 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
         found = found if own is None else (found or 0) + own
         flavor = text(place, table(place, assigned, "flavors"), gpu_resource)
         flavors |= {flavor: None} if flavor else {}
-        pods += max(whole(place, assigned, "count", 0), 0)
-    return Admission(text(place, admission, "clusterQueue"), found, tuple(flavors), pods)
+        parts.append((max(whole(place, assigned, "count", 0), 0), 0))
+        if own and parts[-1][0]:
+            parts[-1] = parts[-1][0], own // parts[-1][0]
+            for node, pods in _domains(place, table(place, assigned, "topologyAssignment")):
+                nodes[node] += pods * parts[-1][1]
+    told = dict(nodes) if sum(nodes.values()) == found and min(nodes.values(), default=0) > 0 else {}
+    pods = sum(count for count, _ in parts)
+    return Admission(text(place, admission, "clusterQueue"), found, tuple(flavors), pods, tuple(parts), told)
 
 
-def _requested(place: Place, pod_sets: list[Table], gpu_resource: str) -> int | None:
-    """Return the GPUs that pod sets request; None = there are no pod sets."""
-    found: int | None = None
-    for pod_set in pod_sets:
-        own = template_gpus(place, typed(place, table(place, pod_set, "template", "spec"), PodSpec), gpu_resource) or 0
-        found = (found or 0) + own * max(whole(place, pod_set, "count", 1), 0)
-    return found
+def _pod_sets(place: Place, pod_sets: list[Table], gpu_resource: str) -> tuple[tuple[int, int], ...]:
+    """Return the pods of each pod set, and the GPUs that each of them requests."""
+    return tuple(
+        (
+            max(whole(place, one, "count", 1), 0),
+            template_gpus(place, typed(place, table(place, one, "template", "spec"), PodSpec), gpu_resource) or 0,
+        )
+        for one in pod_sets
+    )
+
+
+def _domains(place: Place, assignment: Table) -> Iterator[tuple[str, int]]:
+    """Yield the nodes of a topologyAssignment of v1beta1 or v1beta2, and the pods there; none if it stops at racks."""
+    if entries(place, assignment, "levels", str)[-1:] != [HOST]:
+        return
+    for one in tables(place, assignment, "domains"):
+        yield "".join(entries(place, one, "values", str)[-1:]), whole(place, one, "count", 0)
+    for one in tables(place, assignment, "slices"):
+        count = min(whole(place, one, "domainCount", 0), MOST_DOMAINS)
+        values = (tables(place, one, "valuesPerLevel") or [{}])[-1]
+        roots = entries(place, values, "roots", str) or [text(place, values, "universalValue")] * count
+        pods = entries(place, one, "podCounts", int) or [whole(place, one, "universalPodCount", 0)] * count
+        for root, many in zip(roots, pods, strict=False):
+            yield f"{text(place, values, 'prefix')}{root}{text(place, values, 'suffix')}", many

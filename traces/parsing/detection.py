@@ -1,4 +1,4 @@
-"""Recognise the format of a trace by its first line, its first JSON record, or its arrays."""
+"""Recognise the format of a trace by its first line, its first record of JSON or YAML, or its arrays."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gpusched_env.traces.parsing.containers import first_bytes, open_trace, zip_
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_members, json_objects, json_records
 from gpusched_env.traces.parsing.streams import lines
+from gpusched_env.traces.parsing.yaml_records import is_yaml
 
 SWF_NUMBERS: Final = "18 numbers or more"
 _SLURM: Final = re.compile(rb'\s*\{\s*"(?:jobs|meta|errors|warnings|last_update|last_backfill)"\s*:')  # with --json
@@ -80,6 +81,10 @@ def _beginning(path: Path) -> Beginning:
         return Beginning(
             facts("key", *keys) | _kinds(path), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}"
         )
+    with open_trace(path) as stream:
+        objects = is_yaml(stream) and _kinds(path)
+    if objects:
+        return Beginning(objects, f"YAML; {', '.join(objects)[:200]}")
     fields, words, tabs = _csv_fields(line), line.split(), line.split("\t")
     bars = [name.strip().lower() for name in line.split("|")]
     found = columns(*fields, only=True) | facts("tab fields", len(tabs)) | bar_columns(*bars)

@@ -1,4 +1,4 @@
-"""Iterate over the records of a JSON list, or over a stream of JSON objects, one at a time."""
+"""Iterate over the records of a JSON list, or over a stream of objects in JSON or YAML, one at a time."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import msgspec
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import each_trace
 from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.yaml_records import YamlError, is_yaml, yaml_objects
 
 CHUNK: Final = 1 << 16  # [byte] least number of bytes read at once; for a long record, the chunks double
 LONGEST: Final = 1 << 25  # [characters] longest record; a longer one means that the file is damaged
@@ -33,18 +34,22 @@ _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # leaves the values
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every record; memory holds one record and a chunk of text."""
-    return _records(path, _Json.values, "expected a JSON list of jobs")
+    return _records(path, lambda stream: _Json(stream).values(), "expected a JSON list of jobs")
 
 
 def json_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every object: of JSON lines, of a list, or of a Kubernetes List with ``items``.
 
-    A file may hold several of these, one after another. Memory holds one object and a chunk of text. An object that is
-    a line is of the type ``fields``, which may be a Struct of msgspec. An object that is not a line, or that does not
-    fit this type, is a dictionary.
+    A file may hold several of these, one after another; or documents of YAML. Memory holds one object and a chunk of
+    text. An object that is a line of JSON is of the type ``fields``, which may be a Struct of msgspec. An object that
+    is not a line, or that does not fit this type, is a dictionary.
     """
     decode = msgspec.json.Decoder(fields).decode
-    return _records(path, lambda json: json.objects(decode), "expected JSON objects, one a line or in a List")
+
+    def read(stream: BinaryIO) -> Iterator[Any]:
+        return yaml_objects(stream, LONGEST) if is_yaml(stream) else _Json(stream).objects(decode)
+
+    return _records(path, read, "expected JSON objects, one a line or in a List, or YAML")
 
 
 def json_members(path: Path, names: Sequence[str], rest: Table | None = None) -> Iterator[tuple[Place, Any]]:
@@ -53,22 +58,23 @@ def json_members(path: Path, names: Sequence[str], rest: Table | None = None) ->
     ``rest`` takes the values of the other keys.
     """
     others = {} if rest is None else rest
-    return _records(path, lambda json: json.members(names, others), f"expected a list {' or '.join(names)}")
+    return _records(path, lambda stream: _Json(stream).members(names, others), f"expected a list {' or '.join(names)}")
 
 
-def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
+def _records(path: Path, read: Callable[[BinaryIO], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
     total = 0
     for file, stream in each_trace(path):
         number, name = 0, str(file)
         try:
-            for number, record in enumerate(read(_Json(stream)), 1):
+            for number, record in enumerate(read(stream), 1):
                 yield Place(name, number, "record"), record
         except TraceError:
             raise
         except (ValueError, RecursionError) as error:
             what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            kind = "YAML" if isinstance(error, YamlError) else "JSON"
             raise TraceError(
-                f"{file}, after record {number}: the JSON is cut or damaged ({what}); fetch the file again"
+                f"{file}, after record {number}: the {kind} is cut or damaged ({what}); fetch the file again"
             ) from error
         total += number
     if total == 0:
