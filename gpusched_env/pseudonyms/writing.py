@@ -121,8 +121,8 @@ def _is_table(path: Path) -> bool:
 
 def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
     rewriter, kind = Rewriter(names), kind_of(path)
-    if kind.endswith("--json"):
-        raise TraceError(f"{path}: JSON of Slurm gets no pseudonyms; write the table of text, without --json")
+    if kind.endswith(("--json", ".yaml")):
+        raise TraceError(f"{path}: {kind} gets no pseudonyms; give the table of text, without --json, or topology.conf")
     return rewriter.lines(kind, path), lambda: _told("keys", list(rewriter.lost))
 
 

@@ -86,7 +86,7 @@ def told(record: Any, path: str) -> str:
         if path in ("job_state", "state.current"):
             return (flags or words or [""])[0]
         return ("," if path.startswith("tres") or path == "features" else "+").join(words)
-    if record is None or isinstance(record, bool | dict):
+    if record is None or isinstance(record, dict):
         return ""
     return "" if isinstance(record, int) and record > LARGEST else str(record)
 
