@@ -123,8 +123,10 @@ def _is_table(path: Path) -> bool:
 
 
 def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
-    rewriter = Rewriter(names)
-    return rewriter.lines(kind_of(path), path), lambda: _told("keys", list(rewriter.lost))
+    rewriter, kind = Rewriter(names), kind_of(path)
+    if kind.endswith(("--json", ".yaml")):
+        raise TraceError(f"{path}: {kind} gets no pseudonyms; give the table of text, without --json, or topology.conf")
+    return rewriter.lines(kind, path), lambda: _told("keys", list(rewriter.lost))
 
 
 def _told(what: str, lost: list[str]) -> str:
@@ -139,7 +141,7 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
 
     def lines() -> Iterator[str]:
         yield "|".join(header[i] for i in used) + "\n"
-        for place, fields in bar_rows(path, len(header)):
+        for place, fields in bar_rows(path, header):
             told = []
             for i in used:
                 column, text = header[i], fields[i]

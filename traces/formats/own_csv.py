@@ -53,6 +53,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
     depending = "dependency" in found
     depends: list[str] = []
+    every: dict[str, None] = {}  # ids of all rows, if jobs depend on them
     clocks = {
         role: Clock(role=role, column=found[role].column, unit=found[role].unit) for role in CLOCKS if role in found
     }
@@ -60,6 +61,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     for place, texts in csv_rows(path, [one.column for one in found.values()]):
         with skippable:
             row = dict(zip(found, texts, strict=True))
+            if depending:
+                every[row.get("id", str(jobs.row))] = None
             if "id" in row:
                 jobs.refuse_duplicate(place, found["id"].column, row["id"])
             times = {role: clock.read(place, row[role]) for role, clock in clocks.items()}
@@ -98,7 +101,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
-        workload = with_dependencies(workload, report, depends, originals, jobs.places)
+        texts = [depends[row] for row in jobs.kept]
+        workload = with_dependencies(workload, report, texts, originals, jobs.places, every)
     return workload, report
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
 import msgspec
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.containers import each_trace
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.yaml_records import YamlError, is_yaml, yaml_objects
 
@@ -52,9 +52,19 @@ def json_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place,
     return _records(path, read, "expected JSON objects, one a line or in a List, or YAML")
 
 
+def json_members(path: Path, names: Sequence[str], rest: Table | None = None) -> Iterator[tuple[Place, Any]]:
+    """Yield the place and the value of every element of the lists ``names`` of an object, or of several in a row.
+
+    ``rest`` takes the values of the other keys.
+    """
+    others = {} if rest is None else rest
+    return _records(path, lambda stream: _Json(stream).members(names, others), f"expected a list {' or '.join(names)}")
+
+
 def _records(path: Path, read: Callable[[BinaryIO], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
-    number, name = 0, str(path)
-    with open_trace(path) as stream:
+    total = 0
+    for file, stream in each_trace(path):
+        number, name = 0, str(file)
         try:
             for number, record in enumerate(read(stream), 1):
                 yield Place(name, number, "record"), record
@@ -64,9 +74,10 @@ def _records(path: Path, read: Callable[[BinaryIO], Iterator[Any]], wanted: str)
             what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             kind = "YAML" if isinstance(error, YamlError) else "JSON"
             raise TraceError(
-                f"{path}, after record {number}: the {kind} is cut or damaged ({what}); fetch the file again"
+                f"{file}, after record {number}: the {kind} is cut or damaged ({what}); fetch the file again"
             ) from error
-    if number == 0:
+        total += number
+    if total == 0:
         raise TraceError(f"{path}: no records; {wanted}; check that this is the right file")
 
 
@@ -103,6 +114,29 @@ class _Json:
                 self.at = before.end()
                 yield from self._elements()
                 self._end_object()
+
+    def members(self, names: Sequence[str], rest: Table) -> Iterator[Any]:
+        """Yield the elements of the lists ``names`` of each object; ``rest`` takes what else the objects hold."""
+        while (letter := self._next()) == "{":
+            letter = ","
+            while letter == ",":
+                self.at += 1
+                if self._next() == "}":
+                    break
+                key = self._value()
+                if self._next() != ":":
+                    raise ValueError("expected ':' after a key")
+                self.at += 1
+                if key in names and self._next() == "[":
+                    yield from self._elements()
+                else:
+                    rest[key] = self._value()
+                letter = self._next()
+            if self._next() != "}":
+                raise ValueError("expected ',' or '}' after a value")
+            self.at += 1
+        if letter:
+            raise ValueError("text after the end of an object")
 
     def _line(self, decode: Callable[[str], Any]) -> Any:
         """Return the object if it is the rest of the line, by msgspec; None = it is not, or for the slower decoder."""
