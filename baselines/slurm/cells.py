@@ -14,7 +14,7 @@ from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.placing import fits, reserve
 from gpusched_env.core.placement.taking import unreserve
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
 from gpusched_env.problem.cluster import MACHINE
@@ -317,6 +317,14 @@ def fits_now(sim: Run, plan: SlurmState, request: int) -> bool:
     return place_parts(sim, plan, request)
 
 
+@kernel
+def fits_main(sim: Run, plan: SlurmState, request: int) -> bool:
+    """Return whether a job can start in the main pass; with partitions, its GPUs are then in ``chosen``."""
+    if plan.memory["divided"]:
+        return fits_now(sim, plan, request)
+    return fits(sim, plan.kinds[request], sim.jobs[request]["gpus"], plan.memory["rule"])
+
+
 @kernel(lazy=True)
 def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
     """Count the GPUs of a gang that a job could use, also until its time limit."""
@@ -336,27 +344,28 @@ def in_grace(sim: Run, number: int) -> bool:
     return r["phase"] == ACTIVE and (r["lease_s"] < np.inf or r["lease_over"] == 1)
 
 
+@kernel
+def leaves(sim: Run, number: int) -> bool:
+    """Return whether a gang writes a checkpoint, or will be preempted at the end of its grace time."""
+    return sim.replicas[number]["phase"] == CHECKPOINTING or in_grace(sim, number)
+
+
 @kernel(lazy=True)
 def needed(sim: Run, plan: SlurmState, request: int) -> int:
     """Return the GPUs that a job lacks, beyond those that are free for it, in checkpoints or in grace times."""
     lacks = sim.jobs[plan.row_of[request]]["gpus"] - room_now(sim, plan, request)
     for i in range(sim.world["running"]):
-        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING or in_grace(sim, sim.running[i]):
+        if leaves(sim, sim.running[i]):
             lacks -= useful_gpus(sim, plan, request, sim.running[i])
     return lacks
 
 
 @kernel(lazy=True)
 def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
-    """Keep the free GPUs of its partition for a job that waits for victims to end their grace times or checkpoints.
+    """Keep the nodes of its partition for a job that cannot start, from later jobs of other partitions.
 
-    Otherwise, later jobs of other partitions would take them, and two victims could take turns for ever.
+    As in Slurm (``_schedule`` of job_scheduler.c), the rest of the main pass starts nothing on these nodes.
     """
-    for i in range(sim.world["running"]):
-        number = sim.running[i]
-        leaves = sim.replicas[number]["phase"] == CHECKPOINTING or in_grace(sim, number)
-        if leaves and useful_gpus(sim, plan, request, number) > 0:
-            for cell in range(len(plan.kept)):
-                if may_use(sim, plan, request, cell):
-                    plan.kept[cell] = 1
-            return
+    for cell in range(len(plan.kept)):
+        if plan.within[sim.class_set[plan.kinds[request]], cell] > 0:
+            plan.kept[cell] = 1

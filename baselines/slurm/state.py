@@ -78,7 +78,7 @@ class SlurmState(Handle):
     node_in = array(np.int32, "cells")  # a node of each cell
     within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
     unused = array(np.int64, "cells")  # [GPU] free now
-    kept = array(np.int8, "cells")  # 1 = free GPUs are kept for a job until grace times are over
+    kept = array(np.int8, "cells")  # 1 = nodes are kept for a job at which the main pass has stopped
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
     mine = array(np.int64, "cells")  # cells that the job may use, scratch
     closers = array(np.int32, "cells", "reservations")  # that close the cell to the job, scratch
