@@ -14,7 +14,7 @@ from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.placement.placing import fits, reserve
+from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
 from gpusched_env.problem.cluster import MACHINE
@@ -43,11 +43,16 @@ def failed_gpus(sim: Run) -> int:
 
 @kernel(lazy=True)
 def begin_cells(sim: Run, plan: SlurmState) -> None:
-    """Begin the profiles with the GPUs ``unused``, and write the slots in which reservations close nodes."""
+    """Begin the profiles with the GPUs ``unused``."""
     for cell in range(len(plan.unused)):
         for at in range(plan.cells.shape[1]):
             plan.cells[cell, at] = 0
         plan.cells[cell, 0] = plan.unused[cell]
+
+
+@kernel(lazy=True)
+def time_reservations(sim: Run, plan: SlurmState) -> None:
+    """Write the slots in which reservations close nodes."""
     base = slot_of(sim.world["clock_s"], plan.memory["slot_s"])
     for r in range(len(plan.closes_s)):
         plan.shut_from[r] = slot_of(plan.closes_s[r], plan.memory["slot_s"]) - base
@@ -222,7 +227,7 @@ def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
 
 
 @kernel(lazy=True)
-def room_now(sim: Run, plan: SlurmState, request: int) -> int:
+def count_room(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``."""
     count_free(sim, plan)
     total = 0
@@ -308,24 +313,6 @@ def sum_cells(plan: SlurmState) -> None:
 
 
 @kernel(lazy=True)
-def fits_now(sim: Run, plan: SlurmState, request: int) -> bool:
-    """Return whether a job can start in the main pass; its GPUs are then in ``chosen``."""
-    gang = sim.jobs[plan.row_of[request]]["gpus"]
-    if room_now(sim, plan, request) < gang:
-        return False
-    share_out(plan, gang)
-    return place_parts(sim, plan, request)
-
-
-@kernel
-def fits_main(sim: Run, plan: SlurmState, request: int) -> bool:
-    """Return whether a job can start in the main pass; with partitions, its GPUs are then in ``chosen``."""
-    if plan.memory["divided"]:
-        return fits_now(sim, plan, request)
-    return fits(sim, plan.kinds[request], sim.jobs[request]["gpus"], plan.memory["rule"])
-
-
-@kernel(lazy=True)
 def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
     """Count the GPUs of a gang that a job could use, also until its time limit."""
     count = 0
@@ -353,7 +340,7 @@ def leaves(sim: Run, number: int) -> bool:
 @kernel(lazy=True)
 def needed(sim: Run, plan: SlurmState, request: int) -> int:
     """Return the GPUs that a job lacks, beyond those that are free for it, in checkpoints or in grace times."""
-    lacks = sim.jobs[plan.row_of[request]]["gpus"] - room_now(sim, plan, request)
+    lacks = sim.jobs[plan.row_of[request]]["gpus"] - count_room(sim, plan, request)
     for i in range(sim.world["running"]):
         if leaves(sim, sim.running[i]):
             lacks -= useful_gpus(sim, plan, request, sim.running[i])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue, overrun_s
-from gpusched_env.baselines.slurm.cells import fits_main, keep_cells
-from gpusched_env.baselines.slurm.preemption import asks_rule, choose_victims, grace_end_s, waits_for_victims
+from gpusched_env.baselines.slurm.cells import keep_cells
+from gpusched_env.baselines.slurm.nodes import fits_main
+from gpusched_env.baselines.slurm.preemption import choose_victims, grace_end_s, keeps_places, waits_for_victims
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
     BEGUN,
@@ -76,7 +77,8 @@ def write_start(sim: Run, choice: Choice, plan: SlurmState, row: int) -> int:
     c = choice.made
     c["row"] = row
     c["rule"] = plan.memory["rule"]
-    c["gpus"] = sim.jobs[row]["gpus"] if plan.memory["divided"] else 0
+    m = plan.memory
+    c["gpus"] = sim.jobs[row]["gpus"] if m["divided"] or (m["by_node"] and m["phase"] == FILL) else 0
     return START
 
 
@@ -186,8 +188,8 @@ def first_start(sim: Run, plan: SlurmState) -> int:
             if m["victims"] > 0:
                 m["phase"] = VICTIMS
                 return -1
-        if m["preempts"] == 1 and asks_rule(sim, plan, request) and waits_for_victims(sim, plan, request):
-            after = ENDS  # a cycle plans numbers of GPUs: it could give away the places that are to become free
+        if m["preempts"] == 1 and not keeps_places(sim, plan, request) and waits_for_victims(sim, plan, request):
+            after = ENDS  # a cycle could give away the places that are to become free
         if m["divided"] == 0:
             break
         plan.stopped[plan.partition[request]] = 1

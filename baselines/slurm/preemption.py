@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.slurm.cells import fits_main, in_grace, leaves, needed, useful_gpus
+from gpusched_env.baselines.slurm.cells import in_grace, leaves, needed, useful_gpus
+from gpusched_env.baselines.slurm.nodes import fits_main
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now
-from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.placement.taking import FREE, in_parts
 from gpusched_env.core.planning import lend
 from gpusched_env.core.state import ACTIVE, Run
 
@@ -58,8 +59,16 @@ def asks_rule(sim: Run, plan: SlurmState, request: int) -> bool:
     """Return whether numbers of GPUs do not tell if a job can start, so that its placement rule must be asked."""
     m = plan.memory
     if m["divided"]:
-        return sim.rules[m["rule"]]["anywhere"] == 0
+        return sim.rules[m["rule"]]["anywhere"] == 0 or in_parts(sim, plan.kinds[request])
     return not goes_anywhere_now(sim, plan.kinds[request], m["rule"])
+
+
+@kernel
+def keeps_places(sim: Run, plan: SlurmState, request: int) -> bool:
+    """Return whether a backfill cycle keeps the places that victims leave for a job: on nodes, or any GPUs."""
+    if plan.memory["by_node"]:
+        return sim.rules[plan.memory["rule"]]["anywhere"] > 0
+    return not asks_rule(sim, plan, request)
 
 
 @kernel
