@@ -93,7 +93,9 @@ def tiny_rows(draw: st.DrawFn) -> list[Row]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(rows=tiny_rows(), backfill=st.sampled_from(["conservative", "easy", "none"]), interval_s=st.sampled_from([0, 30]))
+@given(
+    rows=tiny_rows(), backfill=st.sampled_from(["conservative", "easy", "none"]), interval_s=st.sampled_from([0, 30])
+)
 def test_backfill_never_delays_the_first_job(rows: list[Row], backfill: str, interval_s: int) -> None:
     case = problem("3x4", rows)
     log = play(case, f"slurm:backfill={backfill},bf_interval_s={interval_s}")
