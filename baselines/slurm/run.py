@@ -98,7 +98,7 @@ def node_sizes(instance: Instance, rules: Slurm, row_of: np.ndarray, slots: int)
     parts = np.minimum(gpus // np.maximum(counts.part[counts.of_job], 1), len(cluster.nodes))
     booked = int(np.sort(parts[row_of])[::-1][: rules.bf_max_job_test].sum())
     entries = cluster.gpus + 2 * min(booked, len(cluster.nodes) * slots)
-    return dict(zip(names, (2, slots, entries, len(cluster.nodes), int(cluster.nodes["gpus"].max()) + 1,
+    return dict(zip(names, (3, slots, entries, len(cluster.nodes), int(cluster.nodes["gpus"].max()) + 1,
                             len(instance.classes)), strict=True))  # fmt: skip
 
 

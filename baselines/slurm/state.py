@@ -53,6 +53,9 @@ RULES_DTYPE: Final = np.dtype(
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started
         ("entries", "<i8"),  # in use, see nodes.py
+        ("open_nodes", "<i8"),  # entries in use
+        ("near", "<i8"),  # entries in use
+        ("search", "<i8"),  # number of the last search
         ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
         ("blocked", "<i8"),  # request for which victims have been chosen; -1 = none
         ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
@@ -94,11 +97,17 @@ class SlurmState(Handle):
     # plans by node, see nodes.py
     first_entry = array(np.int32, "entry_lists", "node_slots")  # of each list and slot; -1 = none
     entry_node = array(np.int32, "entries")
-    entry_gain = array(np.int32, "entries")  # [GPU] that become free; 0 = a booking
-    entry_next = array(np.int32, "entries")  # of the same slot; -1 = none
+    entry_count = array(np.int32, "entries")  # [GPU] that become free; of a booking, the slot in which it ends
+    entry_begin = array(np.int32, "entries")  # slot in which a booking begins
+    entry_next = array(np.int32, "entries")  # of the same list and slot; -1 = none
+    entry_before = array(np.int32, "entries")  # earlier booking of the same node
+    last_booking = array(np.int32, "plan_nodes")  # entry
     soon = array(np.int64, "plan_nodes")  # first slot of the first booking of each node
+    open_nodes = array(np.int32, "plan_nodes")  # that had free GPUs when the cycle began
+    near = array(np.int32, "plan_nodes")  # nodes that the search has met, scratch
+    met_in = array(np.int64, "plan_nodes")  # number of the last search that has met the node
     have = array(np.int64, "plan_nodes")  # [GPU] free in the slot of the search, scratch
-    booked_times = array(np.int64, "plan_nodes")  # reasons why the job cannot use the node, scratch
+    barriers = array(np.int64, "plan_nodes")  # reasons why the job cannot use the node there, scratch
     rooms = array(np.int64, "node_gpus")  # [GPU] that the job may use of a node by its free GPUs, scratch
     shut = array(np.int8, "reservations")  # 1 = closes nodes in the slots of the search, scratch
     bound = array(np.int64, "kinds")  # [GPU] that a gang of each class could use when the cycle began
