@@ -215,7 +215,7 @@ def state_bytes(simulation: Simulation) -> list[bytes]:
         world[name] = 0
     for name in ("benefit_s", "option", "offers"):
         replicas[name] = 0
-    for name in ("gangs", "following"):
+    for name in ("gangs", "following", "hidden"):
         nodes[name] = 0
     apart = ("world", "replicas", "nodes", "chosen", "events", "event_gpus")
     kept = [name for name in state.fields if name not in apart]
