@@ -193,7 +193,7 @@ def _end_of(path: Path, names: Sequence[str]) -> float:
 
 
 def _pod(end_s: float, jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
-    """openb: a pod runs from its scheduling to its deletion, which of pods that still run is written as the log's end."""
+    """openb: a pod runs from its scheduling to its deletion; the log ends at ``end_s`` [s]."""
     size, milli, scheduled, deleted = (row[role] for role in ("gpus", "gpu_milli", "scheduled_s", "deleted_s"))
     row |= {"arrival": row["created_s"], "work": 0.0}
     if size == 1 and not 0 < milli <= WHOLE:
