@@ -64,8 +64,7 @@ def _in_words(changes: dict[str, Any]) -> list[str]:
     for name, value in changes.get("parameters", {}).items():
         shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
         parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
-    if "ignore_placement" in changes:
-        parts.append("ignore placement")
+    parts += [name.replace("_", " ") for name in ("ignore_placement", "ignore_types") if name in changes]
     if "profiles" in changes:
         parts.append(f"profiles {changes['profiles']}")
     return parts
