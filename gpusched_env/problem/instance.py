@@ -293,10 +293,11 @@ class Instance:
         """The jobs by arrival, then as ``semantics.tie_order`` says; refuses gangs larger than the cluster."""
         jobs = workload.jobs
         if jobs["gpus"].max() > self.cluster.gpus:
-            bad = jobs[int(np.argmax(jobs["gpus"]))]
+            bad, room = jobs[int(np.argmax(jobs["gpus"]))], self.cluster.gpus
             raise WorkloadError(
-                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has "
-                f"{self.cluster.gpus}: enlarge the cluster or drop such jobs (max_gpus in the scenario's workload)"
+                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has {room} "
+                f"(jobs that demand more: {(jobs['gpus'] > room).sum():,}): enlarge the cluster or drop such jobs "
+                f"(--max-gpus {room}, or max_gpus in the scenario's workload)"
             )
         keys = [jobs["id"], jobs["arrival_s"]]
         if self.semantics.tie_order == "arrival-smallest":

@@ -56,7 +56,8 @@ class WorkloadSpec:
     parameters : for a generator, its parameters; for a log, the fields of :class:`gpusched_env.traces.ReadOptions`:
         ``map``, ``skip_bad_rows`` and ``estimate``
     profiles : a rule of :func:`gpusched_env.traces.assign_profiles`, or "own" = the jobs keep the profiles of their
-        source. Jobs whose source gives them profiles (such as measured models) keep these under every rule but "unit"
+        source; if it gives none, the rule is "unit". Jobs whose source gives them profiles (such as measured models)
+        keep these under every rule but "unit"
     jobs : number of jobs of an episode; for a log, these are the first jobs by arrival. None = 200 jobs for a
         generator, all jobs of a log
     max_gpus : largest gang [GPU]; a generator draws no larger gangs, and larger jobs of a log are dropped. None = no
@@ -225,8 +226,9 @@ class WorkloadSpec:
             workload = scale_to_load(workload, self.load, cluster_gpus)
         if self.deadlines is not None:
             workload = draw_deadlines(workload, random_stream(seed, DEADLINES), **self.deadlines)
-        if not (self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit)):
-            workload = assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
+        if workload.profiles.is_unit or self.profiles == "unit":
+            rule = "unit" if self.profiles == "own" else self.profiles
+            workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
             workload = ignore_placement(workload)
         if self.ignore_types and GPU_TYPES in workload.attributes:
