@@ -146,7 +146,7 @@ def export(
 ) -> None:
     """Play one scheduler on one seed and write the run as the log of a cluster, which the readers of logs can read.
 
-    Example: gpusched traces export --format sacct --workload synthetic:philly --profiles unit --output sacct.txt
+    Example: gpusched traces export --format sacct --workload synthetic:philly --cluster 64x8 --output sacct.txt
     """
     from gpusched_env.evaluation import evaluate
     from gpusched_env.evaluation.accounting import FORMATS, ORIGIN, export_run
