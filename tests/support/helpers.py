@@ -160,7 +160,7 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
     """philly-64-v1 with fewer jobs."""
     scenario = get_scenario("philly-64-v1")
     spec = scenario.workload
-    return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
+    return scenario.replace(workload=dataclasses.replace(spec, jobs=jobs), **changes)
 
 
 def thirty_jobs(name: str) -> Scenario:
