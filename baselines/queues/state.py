@@ -12,7 +12,7 @@ from gpusched_env.baselines.list_policies.state import LINE_DTYPE
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import Instance
-from gpusched_env.problem.tenants import PRIORITY, UNLIMITED
+from gpusched_env.problem.tenants import PRIORITY, UNLIMITED, TenantTree
 
 # Policies: who comes first (fair_sharing/orders.py), and the cycles of Kueue (kueue/admission.py), and of Volcano and
 # KAI (deserved/cycle.py).
@@ -175,18 +175,9 @@ def build(instance: Instance, replicas: int, rules: Rules, own: Sequence[Rules] 
     tree, of_job = instance.tenancy
     workload = instance.workload
     jobs, gangs = len(workload), workload.jobs["gpus"]
-    tenants = np.zeros(len(tree.names), TENANT_DTYPE)
-    tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
-    tenants["evicted"] = -1
-    tenants["started_s"] = -math.inf
-    for name in ("borrow", "most"):
-        values = getattr(tree, name)
-        tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
+    tenants = rows_of(tree, instance.cluster.gpus)
     for name in OWN_RULES if own else ():
         tenants[name] = [one.get(name, 0) for one in own]
-    for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, instance.cluster.gpus).items():
-        tenants[name] = column
-    _set_room_and_height(tenants)
 
     needs = instance.needs if rules["policy"] == DRF else np.zeros((jobs, 0), np.int64)
     examples, line_of, counts = _kinds(of_job, gangs, *needs.T)
@@ -237,8 +228,17 @@ def _kinds(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return examples, kind_of, counts
 
 
-def _set_room_and_height(tenants: np.ndarray) -> None:
-    """Compute the columns ``room`` and ``height``."""
+def rows_of(tree: TenantTree, gpus: int) -> np.ndarray:
+    """TENANT_DTYPE [Q]: the tenants of a tree, with their quotas on a cluster of ``gpus`` GPUs."""
+    tenants = np.zeros(len(tree.names), TENANT_DTYPE)
+    tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
+    tenants["evicted"] = -1
+    tenants["started_s"] = -math.inf
+    for name in ("borrow", "most"):
+        values = getattr(tree, name)
+        tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
+    for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, gpus).items():
+        tenants[name] = column
     tenants["room"] = tenants["sub"]
     for row in range(1, len(tenants)):
         t, above = tenants[row], tenants[tenants["parent"][row]]
@@ -246,16 +246,21 @@ def _set_room_and_height(tenants: np.ndarray) -> None:
     for row in range(len(tenants) - 1, 0, -1):
         above = tenants[tenants["parent"][row]]
         above["height"] = max(above["height"], tenants[row]["height"] + 1)
+    return tenants
+
+
+def largest_gangs(tenants: np.ndarray, gpus: int, by_quota: bool) -> np.ndarray:
+    """int64 [Q] [GPU]: the largest gang of each tenant that a cluster of ``gpus`` GPUs can admit."""
+    most = np.minimum(tenants["most"], gpus)
+    for row in range(1, len(tenants)):
+        most[row] = min(most[row], most[tenants["parent"][row]])
+    return np.minimum(most, tenants["room"]) if by_quota else most
 
 
 def _check_sizes(instance: Instance, tenants: np.ndarray, owner: np.ndarray, gangs: np.ndarray, by_quota: bool) -> None:
     """Refuse gangs that the limits of their tenants never admit; they would wait for ever."""
     names = instance.tenancy[0].names
-    most = np.minimum(tenants["most"], instance.cluster.gpus)
-    for row in range(1, len(tenants)):
-        most[row] = min(most[row], most[tenants["parent"][row]])
-    if by_quota:
-        most = np.minimum(most, tenants["room"])
+    most = largest_gangs(tenants, instance.cluster.gpus, by_quota)
     for leaf, gang in zip(owner.tolist(), gangs.tolist(), strict=True):
         if gang > most[leaf]:
             limits = "its quota, borrow and most, and those above it," if by_quota else "its field most, or one above,"

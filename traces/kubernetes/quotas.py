@@ -41,7 +41,8 @@ RULES: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "reclaim": (("preemption", "reclaimWithinCohort"), {"Never": "", "LowerPriority": "lower", "Any": "any"}),
     "borrow_within": (("preemption", "borrowWithinCohort", "policy"), {"Never": "", "LowerPriority": "lower"}),
 }
-STOPS: Final = {"None": "", "Hold": "Hold", "HoldAndDrain": "HoldAndDrain"}
+DRAIN: Final = "HoldAndDrain"  # stopPolicy
+STOPS: Final = {"None": "", "Hold": "Hold", DRAIN: DRAIN}
 
 
 class Quotas(NamedTuple):
