@@ -259,7 +259,8 @@ def score_table(twin: Twin) -> Table:
     from gpusched_env.support.units import readable
 
     table = plain_table(
-        "partition", "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
+        "queue" if twin.of_kueue else "partition",
+        "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
         "90 % error", "bias", "rank corr.", "distance", texts=2,
     )  # fmt: skip
     for row in twin.score.groups:

@@ -115,8 +115,8 @@ class Played:
         priority = self.workload.attributes["priority"][row] if "priority" in self.workload.attributes else 0.0
         return PresentJob(
             str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
-            float(job["estimate_s"]), **told, priority=max(float(priority), 0.0),
-            nodes={} if waits else self.nodes[row],
+            float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
+            told["queue"], max(float(priority), 0.0), nodes={} if waits else self.nodes[row],
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

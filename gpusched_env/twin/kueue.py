@@ -55,7 +55,7 @@ def admitted_by(twin: Twin, snapshot: Snapshot, history: History) -> tuple[Snaps
     Such jobs are held, with the reason; running ones only if their queue is drained. In the history, jobs that Kueue
     would not admit are left out, so that none like them arrive.
     """
-    if CLUSTER_QUEUE not in twin.tenant_columns:
+    if not twin.of_kueue:
         return snapshot, history
     jobs, reasons, held = [], dict(snapshot.reasons), list(snapshot.held)
     present = (*snapshot.running, *snapshot.queued)

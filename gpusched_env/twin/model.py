@@ -216,6 +216,11 @@ class Twin:
         """Number of GPUs of all pools."""
         return sum(group.count * group.gpus for pool in self.pools for group in pool.groups)
 
+    @property
+    def of_kueue(self) -> bool:
+        """Whether its log is Kueue's."""
+        return CLUSTER_QUEUE in self.tenant_columns
+
     def problems(self, workload: Workload) -> list[Problem]:
         """Return a playable problem for each pool that has jobs.
 
@@ -230,8 +235,10 @@ class Twin:
         cluster = pool.cluster
         speeds = np.array([self.gpu_speeds.get(name, 1.0) for name in cluster.gpu_types])
         jobs = chosen.jobs.copy()
-        rules = Semantics()  # a run that was evicted includes the costs of the preemption, which are no work
-        jobs["duration_s"] += np.maximum(chosen.attributes.get(EARLIER, 0.0) - rules.checkpoint_s - rules.restore_s, 0.0)
+        rules = Semantics()
+        # Runs that were evicted include the costs of the preemption, which are no work.
+        earlier_s = chosen.attributes.get(EARLIER, 0.0) - rules.checkpoint_s - rules.restore_s
+        jobs["duration_s"] += np.maximum(earlier_s, 0.0)
         if (speeds != 1.0).any():  # recorded seconds are iterations of a machine of speed 1
             unit = Profiles.unit("V100").rows[0]
             row = {name: unit[name] for name in unit.dtype.names} | {"compute_s": 1.0 / speeds}
@@ -270,6 +277,10 @@ class Twin:
     def leaves(self, workload: Workload) -> np.ndarray:
         """Return the name of the leaf of each job; str [J]."""
         return leaf_names(workload, self.tenant_columns)
+
+    def groups_of(self, workload: Workload) -> np.ndarray:
+        """Return the partition of each job, or with Kueue its ClusterQueue, by which scores are told; str [J]."""
+        return self.leaves(workload) if self.of_kueue else partitions_of(workload)
 
     def tree_of(self, workload: Workload) -> Tenants | None:
         """Return the tenants and the QOS, with names that the twin does not know; these are not limited."""

@@ -15,7 +15,7 @@ from gpusched_env.metrics import StepFunction, job_times
 from gpusched_env.portable import arrays
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
-from gpusched_env.twin.model import ALL, CLUSTER_QUEUE, GroupScore, Score, Twin, partitions_of
+from gpusched_env.twin.model import ALL, GroupScore, Score, Twin
 from gpusched_env.twin.recorded import Recorded
 
 HOUR_S: Final = 3600.0
@@ -50,7 +50,7 @@ def replayed_starts(twin: Twin, workload: Workload) -> np.ndarray:
     for problem in twin.problems(workload):
         log = simulate(problem.instance, make_scheduler(problem.spec))
         own_s = job_times(problem.instance, log)["first_start_s"]
-        if CLUSTER_QUEUE in twin.tenant_columns:
+        if twin.of_kueue:
             again = log.events[log.events["kind"] == RESUME]
             own_s[again["job"]] = again["time_s"]  # in order of time, so that the last one stays
         start_s[problem.rows] = own_s
@@ -63,7 +63,7 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
     scored = (recorded.arrival_s >= from_s) & ~np.isnan(start_s)
     waits = (recorded.start_s - recorded.arrival_s)[scored], (start_s - recorded.arrival_s)[scored]
     per_node = max(group.gpus for pool in twin.pools for group in pool.groups)
-    partition, size = partitions_of(workload)[scored], size_names(recorded.gpus[scored], per_node)
+    partition, size = twin.groups_of(workload)[scored], size_names(recorded.gpus[scored], per_node)
     rows = tuple(
         _group(name, length, waits[0][chosen], waits[1][chosen]) for name, length, chosen in _rows(partition, size)
     )
