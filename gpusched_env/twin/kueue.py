@@ -38,7 +38,7 @@ def queues_of(quotas: Quotas | None, workload: Workload) -> Tenants:
         if name not in known:
             what = f"--quotas: {count:,} jobs of the log belong to ClusterQueue {name!r}, which the file lacks"
             raise GpuschedError(f"{what}: export all queues ({EXPORT}), or add it by hand")
-    return quotas.tenants
+    return dataclasses.replace(quotas.tenants, priority="")  # the twin knows the classes
 
 
 def stops(stopped: dict[str, str]) -> tuple[str, ...]:

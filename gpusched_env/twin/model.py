@@ -298,9 +298,9 @@ class Twin:
 
     def class_of(self, workload: Workload) -> np.ndarray:
         """float64 [J]: class of each job; with Kueue, the priority that it tells."""
-        if self.tenants is not None and self.tenants.priority:
+        if self.of_kueue:
             of_snapshot = workload.attributes.get(PRIORITY, np.zeros(len(workload)))
-            return workload.attributes.get(self.tenants.priority, of_snapshot).astype(float)
+            return workload.attributes.get("priority", of_snapshot).astype(float)
         names = workload.attributes.get(QOS, np.full(len(workload), ""))
         return _looked_up(names, self.classes) + _looked_up(partitions_of(workload), self.partition_classes)
 
