@@ -22,6 +22,7 @@ from gpusched_env.traces.parsing.fields import Place
 
 WORKLOAD: Final = "Workload"
 STARTS: Final = ("Admitted", "QuotaReserved", "PodsReady")  # the first of these conditions is the start
+PAST: Final = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")  # of v1beta2, v1beta1
 EVICTIONS: Final = ("Evicted", "Preempted", "Requeued")
 
 
@@ -49,6 +50,7 @@ class QueuedWork(NamedTuple):
     limit_s: float  # NaN = none
     priority: int
     evicted: bool
+    earlier_s: int  # time of the runs before its last admission [s]; 0 = none, or not told
     reason: str  # of its end
     active: bool
 
@@ -86,6 +88,7 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
         float(limit) if limit > 0 else math.nan,
         priority,
         evicted,
+        max(0, *(whole(place, status, key, 0) for key in PAST)),
         reason,
         spec.get("active") is not False,
     )
