@@ -44,10 +44,11 @@ class Pool:
     partitions : names of the partitions whose jobs run here; empty = the jobs of all partitions
     sets : the nodes of each of these partitions, and its tier; empty = any job may run on any machine
     reservations : times in which nodes were out of use
+    node_names : names of the nodes, in their order; a node with GPUs of several types has several rows; empty = unknown
 
     Raises
     ------
-    ScenarioError : no machines, or sets of other partitions
+    ScenarioError : no machines, sets of other partitions, or names of other nodes
     """
 
     name: str
@@ -55,6 +56,7 @@ class Pool:
     partitions: tuple[str, ...] = ()
     sets: tuple[Partition, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    node_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there are machines, and one set for each partition."""
@@ -62,11 +64,21 @@ class Pool:
             raise ScenarioError(f"pool {self.name!r}: it has no machines; list node groups")
         if self.sets and sorted(one.name for one in self.sets) != sorted(self.partitions):
             raise ScenarioError(f"pool {self.name!r}: sets must have one entry for each of its partitions")
+        if self.node_names and len(self.node_names) != sum(group.count for group in self.groups):
+            raise ScenarioError(f"pool {self.name!r}: node_names must have one name for each of its nodes")
 
     @property
     def cluster(self) -> Cluster:
         """The machines as a cluster."""
         return Cluster(self.groups)
+
+    @property
+    def numbers(self) -> dict[str, list[int]]:
+        """Name of each node whose name is known -> its numbers."""
+        found: dict[str, list[int]] = {}
+        for number, name in enumerate(self.node_names):
+            found.setdefault(name, []).append(number)
+        return found
 
     def room_of(self, names: np.ndarray) -> np.ndarray:
         """int64 [J]: GPUs of all machines that jobs of these partitions may use; 0 = not a partition of this pool."""
@@ -116,8 +128,8 @@ class Score:
     Parameters
     ----------
     groups : one row for all jobs, then rows by partition, by size, and by both
-    held_error : mean over hours of abs(predicted - recorded part of the GPUs that jobs hold), 0..1
-    held_recorded, held_predicted : mean part of the GPUs that jobs hold, 0..1
+    held_error : mean over hours of abs(predicted - recorded part of the GPUs that jobs hold), until the last arrival
+    held_recorded, held_predicted : part of the GPUs that jobs hold, from the first to the last arrival of the log
     unseen : whether the fit has not seen these jobs; False = nothing was held back
     """
 
@@ -295,6 +307,7 @@ class Twin:
             {"name": pool.name, "groups": [group.as_dict() for group in pool.groups], "partitions": pool.partitions}
             | ({"sets": _rules(pool)["partitions"]} if pool.sets else {})
             | ({"reservations": _rules(pool)["reservations"]} if pool.reservations else {})
+            | ({"node_names": pool.node_names} if pool.node_names else {})
             for pool in self.pools
         ]
         data["tenants"] = None if self.tenants is None else self.tenants.as_dict()
