@@ -94,6 +94,7 @@ class Reservation:
     nodes, gpu_type : as for a partition
     tenants : leaves of the tree of tenants whose jobs may use the nodes; empty = nobody, as for maintenance
     planned : whether schedulers know it before it begins; False = a fault
+    drain : whether gangs that hold the nodes run on, as on drained nodes: only nothing more starts there
 
     Raises
     ------
@@ -108,6 +109,7 @@ class Reservation:
     gpu_type: str = ""
     tenants: tuple[str, ...] = ()
     planned: bool = True
+    drain: bool = False
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -198,6 +200,7 @@ class NodeSets(NamedTuple):
     partitions: tuple[Partition, ...]  # P of them
     planned: np.ndarray  # Boolean [R], whether schedulers know the reservation before it begins
     choices: Choices
+    drains: np.ndarray  # Boolean [R], whether gangs run on at the beginning of the reservation
 
     def limits_s(self, claimed_s: np.ndarray, partition: np.ndarray) -> np.ndarray:
         """float64 [n] [s]: time limits of jobs: what they claim, else that of their partitions; inf = none."""
@@ -226,7 +229,8 @@ class NodeSets(NamedTuple):
     def closes_s(self, rules: Semantics) -> np.ndarray:
         """float64 [R] [s]: time at which each reservation closes its nodes, so that they are free at its start.
 
-        Gangs that must leave are checkpointed first; with rounds, the nodes close at the last round before.
+        Gangs that must leave are checkpointed first; with rounds, the nodes close at the last round before. Where gangs
+        run on, the nodes close at the start.
         """
         times = np.maximum(self.start_s - rules.checkpoint_s, 0.0)
         late = times + rules.checkpoint_s > np.maximum(self.start_s, rules.checkpoint_s)
@@ -234,7 +238,7 @@ class NodeSets(NamedTuple):
         if rules.round_s > 0:
             rounds = np.floor(times / rules.round_s)
             times = np.where(rounds * rules.round_s > times, rounds - 1, rounds) * rules.round_s
-        return times
+        return np.where(self.drains, self.start_s, times)
 
 
 def node_sets(
@@ -282,6 +286,7 @@ def node_sets(
         partitions,
         np.array([r.planned for r in rules.reservations], bool),
         Choices(first, job, partition, of_pair),
+        np.array([r.drain for r in rules.reservations], bool),
     )
     _refuse_over_limits(sets, inside, cluster, workload)
     return sets
