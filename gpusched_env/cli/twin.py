@@ -141,11 +141,11 @@ def _machines(
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin.configuration import pools_of, pools_of_texts
-    from gpusched_env.twin.snapshot_sources import recorded_node_names
+    from gpusched_env.twin.snapshot_sources import recorded_nodes
 
     if not conf:
         pools = pools_of_texts(cluster, partition, lambda text: chosen_cluster(text)[0])
-        return None, tuple(replace(pool, node_names=recorded_node_names(cluster)) for pool in pools)
+        return None, tuple(replace(pool, node_names=recorded_nodes(cluster)[0]) for pool in pools)
     if cluster or partition:
         raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
     files, described = read_slurm_cluster(*conf)

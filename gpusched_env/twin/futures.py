@@ -25,7 +25,7 @@ from gpusched_env.twin.model import PARTITION, WAIT, Problem
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.settings import Setting
+from gpusched_env.twin.settings import Setting, closing
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.usage import by_shares, past_usage
 
@@ -33,6 +33,7 @@ Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
 NAMES: Final = {"user": "user", "account": "account", "partition": PARTITION, "qos": "qos"}  # field -> attribute
 ARRIVES: Final = 1 << 40  # id of the first future arrival
+FAR_S: Final = 366 * DAY_S  # [s] after the horizon, nodes that are closed now open; no policy plans so far ahead
 STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
 
 
@@ -79,7 +80,12 @@ def sampled_starts(
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
         return starts
+    if snapshot.closed:  # from the present on, so that the running jobs started before it
+        latest_s = snapshot.time_s - 1e-3
+        running = tuple(dataclasses.replace(job, start_s=min(job.start_s, latest_s)) for job in snapshot.running)
+        snapshot = dataclasses.replace(snapshot, running=running)
     source = _Source(snapshot, history, options)
+    setting = closing(setting, snapshot, source.now_s, source.now_s + options.horizon_s + FAR_S)
     past = _Past(source, setting, shares or {})
     groups = min(GROUPS, options.futures)
 
@@ -286,7 +292,7 @@ class _Group:
         row_of = {int(row): i for i, row in enumerate(problem.rows)}
         running = [row for row in range(source.running) if row in row_of]
         jobs = [source.jobs[row] for row in running]
-        places = gpus_of_running(instance.cluster, source.snapshot, jobs)
+        places = gpus_of_running(problem.pool, source.snapshot, jobs)
         moves = [
             Move(float(source.start_s[row]), Start(row_of[row], gpus=gpus))
             for row, gpus in zip(running, places, strict=True)

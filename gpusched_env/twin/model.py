@@ -255,7 +255,11 @@ class Twin:
 
     def without_outages(self) -> Twin:
         """Return the twin with all nodes in use at all times, for another time than that of its log."""
-        return dataclasses.replace(self, pools=tuple(dataclasses.replace(pool, reservations=()) for pool in self.pools))
+        return self.with_pools([dataclasses.replace(pool, reservations=()) for pool in self.pools])
+
+    def with_pools(self, pools: Sequence[Pool]) -> Twin:
+        """Return the twin with these pools."""
+        return dataclasses.replace(self, pools=tuple(pools))
 
     def pool_of(self, workload: Workload) -> np.ndarray:
         """int64 [J]: number of the pool of each job; -1 = no pool can run it.

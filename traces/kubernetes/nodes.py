@@ -24,17 +24,18 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
     return _read(path)[:2]
 
 
-def kubernetes_node_names(path: Path) -> tuple[str, ...]:
-    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster."""
-    return _read(path)[2]
+def kubernetes_node_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the nodes of :func:`read_kubernetes_nodes` in the order of its cluster, and the cordoned."""
+    return _read(path)[2:]
 
 
-def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...]]:
+def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, ...]]:
     machines = Machines("kubernetes", path, "nodes")
     report = machines.report
     report.unit = "record"
     resource = _resource(path)
     seen: set[str] = set()
+    cordoned: list[str] = []
     kinds: dict[tuple[int, str], list[str]] = {}  # a kind of node is a group of the cluster
     for place, record in kubernetes_objects(path):
         if table(place, record).get("kind") != "Node":
@@ -49,12 +50,13 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...]]:
         gpu_type = text(place, table(place, metadata, "labels"), PRODUCT)
         if count and table(place, record, "spec").get("unschedulable") is True:
             report.note(CORDONED, place.number)
+            cordoned.append(name)
         machines.add(place, 1, count, gpu_type)
         if count:
             kinds.setdefault((count, gpu_type), []).append(name)
     if resource != GPU_RESOURCE:
         report.columns.append(f"the GPU is the resource {resource}")
-    return *machines.cluster(), tuple(name for names in kinds.values() for name in names)
+    return *machines.cluster(), tuple(name for names in kinds.values() for name in names), tuple(cordoned)
 
 
 def _resource(path: Path) -> str:
