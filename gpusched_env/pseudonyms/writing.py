@@ -33,7 +33,8 @@ NAMES: Final = {"user": "user", "account": "account", "cluster": "cluster", "res
 IDS: Final = ("jobid", "jobidraw")
 RESOURCES: Final = ("reqtres", "alloctres")
 PLAIN_COLUMNS: Final = (
-    *("submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw", "restarts"),
+    *("submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw", "restarts", "nnodes"),
+    "reqnodes",
 )
 KEPT: Final = frozenset({"partition", "qos", "state", "reason", "nodelist", *NAMES, *IDS, *RESOURCES, *PLAIN_COLUMNS})
 OWN_NAMES: Final = {
@@ -81,7 +82,7 @@ PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerat
 _TIME: Final = re.compile(r"[0-9TZ:.+-]*", re.ASCII)
 _LABEL: Final = re.compile(r"[\w.-]*", re.ASCII)  # the value of a label, and the name of a flavor
 OWN_NUMBERS: Final = frozenset(  # roles whose values are numbers or times
-    {"arrival", "gpus", "duration", "start", "end", "estimate", "earliest_start", "batch_size"}
+    {"arrival", "gpus", "duration", "start", "end", "estimate", "earliest_start", "batch_size", "nodes"}
 )
 _OWN_NUMBER: Final = re.compile(r"[0-9TZeE:.,/ +-]*|inf|nan", re.ASCII)
 _STATUS: Final = re.compile(r"\w*(?!\S)|")  # the first word, such as CANCELLED of "CANCELLED by 1001"

@@ -14,6 +14,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
+from gpusched_env.traces.parsing.columns import NODES, UNEVEN
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.dependencies import other_jobs, well_formed, without_fate
 from gpusched_env.traces.parsing.detection import bar_columns
@@ -30,7 +31,7 @@ NAMES: Final = {
     "ST": "state", "STATE": "state", "TIME": "elapsed", "TIME_LIMIT": "limit", "TIMELIMIT": "limit",
     "SUBMIT_TIME": "submit", "START_TIME": "start", "NODES": "count", "NODELIST": "nodes", "NODELIST(REASON)": "place",
     "REASON": "reason", "TRES_PER_NODE": "per_node", "TRES_ALLOC": "tres", "TRES": "tres", "PRIORITY": "priority",
-    "DEPENDENCY": "dependency",
+    "DEPENDENCY": "dependency", "MAX_NODES": "most",
 }  # fmt: skip
 WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
@@ -45,7 +46,9 @@ COLUMNS: Final = (
 )  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
-_ROW: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d{1,9})\s*(.*?)\s*", re.ASCII)
+_ROW: Final = re.compile(
+    r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d[\d-]{0,18})\s*(.*?)\s*", re.ASCII
+)
 _ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]", re.ASCII)
 MOST_TASKS: Final = 100_000  # of one array
 
@@ -83,6 +86,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
     """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE."""
     jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
     user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
+    asked = accounts.node_counts
     yield WRITTEN
     in_system = (accounts.arrival_s <= time_s) & ~(accounts.end_s <= time_s)
     for i in np.flatnonzero(in_system).tolist():
@@ -98,7 +102,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
             str(i + 1), user[i], account[i], queue[i], qos[i], "RUNNING" if runs else "PENDING",
             clock(int(time_s - accounts.start_s[i]) if runs else 0),
             "UNLIMITED" if np.isnan(limit) else clock(math.ceil(limit)),
-            stamps[0], stamps[1] if runs else "N/A", str(max(count, 1)), nodes if runs else "",
+            stamps[0], stamps[1] if runs else "N/A", str(count or asked[i][0] or ""), nodes if runs else "",
             "None" if runs else "Priority", f"gres/gpu={jobs['gpus'][i]}",
         )  # fmt: skip
         yield "|".join(cells)
@@ -161,7 +165,7 @@ class _Table:
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
-        self.other = self.gpuless = self.undated = 0
+        self.other = self.gpuless = self.undated = self.uneven = 0
 
     def read(self, place: Place, row: dict[str, str], stamps: Stamps) -> None:
         """Read one row."""
@@ -179,7 +183,9 @@ class _Table:
             self.held.append(row["id"])
             self.reasons[row["id"]] = reason
             return
-        count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
+        least, most = place.nodes("NODES", row.get("count") or "0")
+        most = max(most, place.whole("MAX_NODES", row.get("most") or "0", "nodes")) if least and not runs else most
+        count = max(least, 1)
         gpus = self._gpus(place, row, count)
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
@@ -206,6 +212,7 @@ class _Table:
             "start_s": (0.0 if start is None else start) if runs else math.nan,
             "limit_s": limit or math.nan,
             "begin_s": math.nan if runs or begin is None else begin,
+            **(dict.fromkeys(NODES, 0) if not most or gpus % most else {"min_nodes": least, "max_nodes": most}),
         }
         try:
             jobs = [PresentJob(name, gpus, nodes=nodes, dependency=dependency, **told) for name in ids]
@@ -216,6 +223,7 @@ class _Table:
             self.reasons |= dict.fromkeys(ids, reason)
         self.places |= dict.fromkeys(ids, place)
         self.undated += len(ids) * (submit is None)
+        self.uneven += len(ids) * (most > 0 and gpus % most > 0)
         if start is None and elapsed is not None:
             self.elapsed |= dict.fromkeys(ids, elapsed)
         if start is not None and elapsed is not None:
@@ -247,6 +255,7 @@ class _Table:
             for count, what in (
                 (self.gpuless, "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
                 (self.other, "jobs in other states than running and pending are left out"),
+                (self.uneven, UNEVEN),
                 (self.undated, "jobs without SUBMIT_TIME: queued ones count as arriving now, in the order of the file"),
             )
             if count
@@ -285,7 +294,12 @@ class _Table:
             for node, gpus in (pair for job in own for pair in job.nodes.items()):
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
-            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told))
+            count = sum(job.max_nodes for job in own)
+            equal = len({job.gpus / (job.max_nodes or 1) for job in own}) == 1 and all(
+                job.min_nodes == job.max_nodes > 0 for job in own
+            )
+            counts = dict.fromkeys(NODES, count if equal else 0)
+            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told, **counts))
         return found
 
 

@@ -120,6 +120,18 @@ def test_what_is_read_back_replays_with_an_equal_digest(tmp_path: Path, form: st
         assert simulate(again, make_scheduler("srtf")).digest() == log.digest()
 
 
+@pytest.mark.parametrize(("form", "source"), [("csv", "csv"), ("sacct", "slurm")])
+def test_node_counts_are_read_back(tmp_path: Path, form: str, source: str) -> None:
+    counts = {"min_nodes": np.array([2, 0, 1]), "max_nodes": np.array([2, 0, 4 if form == "csv" else 1])}
+    jobs = Workload.from_columns([0, 10, 20], [8, 8, 4], [60, 60, 60], attributes=counts)
+    instance = Instance(Cluster.parse("2x4"), jobs, semantics=FREE)
+    assert export_run(instance, simulate(instance, make_scheduler("fifo")), form, tmp_path / "run") == []
+    again, _ = read_trace(f"{source}:{tmp_path / 'run'}")
+    assert {name: again.attributes[name].tolist() for name in counts} == {
+        name: column.tolist() for name, column in counts.items()
+    }
+
+
 def test_a_csv_tells_singletons_by_the_jobs_before_them(tmp_path: Path) -> None:
     told = {
         "dependency": np.array(["", "", "after:1+90s,singleton", "singleton"]),

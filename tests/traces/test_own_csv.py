@@ -11,6 +11,7 @@ from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.traces import ReadReport, read_trace
+from gpusched_env.traces.parsing.columns import UNEVEN
 
 
 def read(folder: Path, text: str, **options: object) -> tuple[Workload, ReadReport]:
@@ -225,3 +226,14 @@ def test_a_column_of_starts_without_a_time_is_named(tmp_path: Path) -> None:
     workload, report = read_trace(f"csv:{path}")
     assert "wait_s" not in workload.attributes
     assert report.columns[-1] == "waits are not known: 'start' is empty"
+
+
+def test_nodes_are_a_number_or_a_range(tmp_path: Path) -> None:
+    rows = "0,8,60,2\n0,4,60,1-4\n0,8,60,\n0,8,60,3\n"
+    workload, report = read(tmp_path, "submit,gpus,duration,nodes\n" + rows)
+    assert workload.attributes["min_nodes"].tolist() == [2, 1, 0, 0]
+    assert workload.attributes["max_nodes"].tolist() == [2, 4, 0, 0]
+    assert report.notes == {UNEVEN: 1}
+    for text in ("4-1", "0-2", "g01", "1.5"):
+        with pytest.raises(TraceError, match=r"line 2, field 'nodes'.*nodes"):
+            read(tmp_path, f"submit,gpus,duration,nodes\n0,8,60,{text}\n")

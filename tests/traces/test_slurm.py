@@ -11,6 +11,7 @@ from gpusched_env.errors import TraceError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.formats import slurm
+from gpusched_env.traces.parsing.columns import NODES, UNEVEN
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import span_s
 
@@ -68,6 +69,8 @@ def test_the_example(tmp_path: Path) -> None:
         "status": ["COMPLETED", "TIMEOUT"],
         "gpu_type": ["h100", ""],
         "wait_s": [300.0, 10_200.0],
+        "min_nodes": [1, 2],
+        "max_nodes": [1, 2],
     }
     assert report.dropped == {slurm.STEP: 1, "never started": 2, "CPU job (no GPUs)": 1}
     assert report.notes == {slurm.SHORT: 1}
@@ -120,6 +123,57 @@ def test_parts_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
     assert workload.jobs[["id", "gpus", "duration_s"]].tolist() == [(0, 12, 2_100.0)]
     assert workload.attributes["original_id"].tolist() == ["7"]
     assert report.dropped == {slurm.FURTHER: 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "given", "gpus", "counts"),
+    [
+        ("cpu=4,node=1", "node=1", 6, (1, 1)),  # sbatch -N 1 --gres=gpu:6
+        ("cpu=4,node=2", "node=2", 8, (2, 2)),
+        ("cpu=4,node=1", "node=2", 16, (1, 16)),  # sbatch --gpus=16: Slurm chose the nodes
+        ("cpu=4,node=2", "node=3", 6, (2, 6)),
+        ("cpu=4,node=3", "node=3", 8, (0, 0)),  # 3 + 3 + 2
+        ("cpu=4,node=3", "node=4", 8, (0, 0)),
+        ("cpu=4", "node=2", 8, (0, 0)),  # a request that tells no nodes
+        ("", "node=2", 8, (2, 2)),  # only the allocation is told
+    ],
+)
+def test_the_node_counts_of_a_job_are_those_that_it_asked_for(
+    tmp_path: Path, asked: str, given: str, gpus: int, counts: tuple[int, int]
+) -> None:
+    header = SHORT_HEADER.replace("|AllocTRES", "|ReqTRES|AllocTRES")
+    rows = row("7", "09:00:00", "09:10:00", "09:40:00", tres=f"{asked}|gres/gpu={gpus},{given}")
+    rows += row("8", "09:00:00", "09:10:00", "09:40:00", tres="node=1|gres/gpu=1,node=1")
+    workload, report = read(tmp_path, header + rows)
+    assert [(*map(int, both),) for both in zip(*(workload.attributes[name] for name in NODES), strict=True)] == [
+        counts,
+        (1, 1),
+    ]
+    assert report.notes.get(UNEVEN, 0) == (counts == (0, 0) and asked != "cpu=4")
+
+
+def test_columns_of_node_numbers_serve_where_resources_tell_none(tmp_path: Path) -> None:
+    header = SHORT_HEADER.replace("|AllocTRES", "|ReqNodes|NNodes|AllocTRES")
+    rows = row("7", "09:00:00", "09:10:00", "09:40:00", tres="1|2|gres/gpu=4")
+    rows += row("8", "09:00:00", "09:10:00", "09:40:00", tres="|2|gres/gpu=4")
+    workload = read(tmp_path, header + rows)[0]
+    assert workload.attributes["min_nodes"].tolist() == [1, 2]
+    assert workload.attributes["max_nodes"].tolist() == [4, 2]
+    untold = read(tmp_path, SHORT_HEADER + row("7", "09:00:00", "09:10:00", "09:40:00"))[0]
+    assert NODES.keys().isdisjoint(untold.attributes)
+
+
+def test_parts_of_a_heterogeneous_job_with_equal_shares_add_up_their_nodes(tmp_path: Path) -> None:
+    def counts(first: str, second: str) -> tuple[int, int, int]:
+        rows = row("7+0", "09:00:00", "09:10:00", "09:40:00", raw="7", tres=first)
+        rows += row("7+1", "09:00:00", "09:10:00", "09:45:00", raw="8", tres=second)
+        rows += row("9", "09:00:00", "09:10:00", "09:45:00", tres="gres/gpu=1,node=1")
+        workload, report = read(tmp_path, SHORT_HEADER + rows)
+        return (*(int(workload.attributes[name][-1]) for name in NODES), report.notes.get(UNEVEN, 0))
+
+    assert counts("gres/gpu=4,node=1", "gres/gpu=8,node=2") == (3, 3, 0)
+    assert counts("gres/gpu=4,node=1", "cpu=8,node=1") == (1, 1, 0)
+    assert counts("gres/gpu=4,node=1", "gres/gpu=8,node=1") == (0, 0, 1)
 
 
 def test_a_job_whose_size_changed_is_dropped(tmp_path: Path) -> None:

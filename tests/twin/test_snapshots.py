@@ -344,3 +344,25 @@ def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
     assert [(job.id, job.gpus, job.dependency) for job in found.queued] == [("80", 10, ""), ("91", 1, "afterok:77")]
     assert found.reasons == {"80": "Resources", "90+1": "JobHeldUser", "91": "Dependency"}
     assert found.held == ("90+1",)
+
+
+def test_squeue_tells_node_counts(tmp_path):
+    path = tmp_path / "squeue.txt"
+    path.write_text(
+        "JOBID|ST|TIME|START_TIME|NODES|MAX_NODES|NODELIST|REASON|TRES_ALLOC\n"
+        "1|R|1:00:00|2025-03-03T11:00:00|2|0|g[1-2]|None|gres/gpu=8\n"
+        "2|PD|0:00|N/A|1|0||Priority|gres/gpu=6\n"
+        "3|PD|0:00|N/A|1-4|0||Priority|gres/gpu=4\n"
+        "4|PD|0:00|N/A|1|2||Priority|gres/gpu=4\n"
+        "5|PD|0:00|N/A|3|0||Priority|gres/gpu=4\n"
+        "6+0|PD|0:00|N/A|1|0||Priority|gres/gpu=4\n"
+        "6+1|PD|0:00|N/A|2|0||Priority|gres/gpu=8\n"
+    )
+    found = read_squeue(path)
+    counts = {job.id: (job.min_nodes, job.max_nodes) for job in (*found.running, *found.queued)}
+    assert counts == {"1": (2, 2), "2": (1, 1), "3": (1, 4), "4": (1, 2), "5": (0, 0), "6": (3, 3)}
+    assert any("1 jobs whose GPUs do not divide" in note for note in found.notes)
+    write_snapshot(found, tmp_path / "now.json")
+    assert repr(read_snapshot(tmp_path / "now.json").queued) == repr(found.queued)
+    with pytest.raises(GpuschedError, match="min_nodes is 2 and max_nodes 3"):
+        PresentJob("1", 4, min_nodes=2, max_nodes=3)

@@ -13,7 +13,7 @@ from gpusched_env.problem.dependencies import BEGIN
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
-from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.columns import NODES, JobColumns
 from gpusched_env.traces.parsing.dependencies import read_dependency, with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -40,14 +40,16 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     If the name of a column of times ends in ms, min or h, its numbers are in that unit. The job id is the row number
     from 0. Attributes: original_id (from the role ``id``) and the roles of LABELS that have a column. The role
     ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
-    names jobs by the role ``id``. If ``start`` has times of the same kind as ``arrival``, ``wait_s`` is start - arrival
-    [s], NaN = no start. The report says which column has which role.
+    names jobs by the role ``id``. ``nodes`` (``2``, or ``1-4``) becomes ``min_nodes`` and ``max_nodes``. If ``start``
+    has times of the same kind as ``arrival``, ``wait_s`` is start - arrival [s], NaN = no start. The report says which
+    column has which role.
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})
     labels = [role for role in LABELS if role in found]
     attributes = (["original_id"] if "id" in found else []) + labels
     numbers = {name: "d" for name, role in ((BEGIN, "earliest_start"), (WAIT, "start")) if role in found}
+    numbers |= NODES if "nodes" in found else {}
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
     depending = "dependency" in found
     depends: list[str] = []
@@ -74,6 +76,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
             given = {BEGIN: _amount(place, row, found, "earliest_start") or 0.0, WAIT: _wait_s(times, clocks)}
+            given |= dict(zip(NODES, _nodes(place, row, found), strict=True))
             depends_on = read_dependency(place, found["dependency"].column, row["dependency"]) if depending else ""
             claimed = estimate or math.nan
             if given[WAIT] < 0 and gpus and seconds:
@@ -97,6 +100,12 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
         workload = with_dependencies(workload, report, depends, originals, jobs.places)
     return workload, report
+
+
+def _nodes(place: Place, row: Mapping[str, str], found: Mapping[str, Found]) -> tuple[int, int]:
+    """Return the least and the most nodes of a job; (0, 0) = any."""
+    told = "nodes" in found and is_told(row["nodes"])
+    return place.nodes(found["nodes"].column, row["nodes"].strip()) if told else (0, 0)
 
 
 def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], role: str) -> float | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.columns import NODES, UNEVEN, JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus
+from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus, tres_nodes
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows
 
 # Each line: columns of which the file needs at least one
@@ -38,7 +38,7 @@ LABELS: Final = {  # column -> attribute
 }
 COLUMNS: Final = (
     *(name for names in NEEDED for name in names),
-    *("ElapsedRaw", "Elapsed", "TimelimitRaw", "Timelimit", "Restarts", *LABELS),
+    *("ElapsedRaw", "Elapsed", "TimelimitRaw", "Timelimit", "Restarts", "NNodes", "ReqNodes", *LABELS),
 )
 DONE, CUT, AGAIN, OPEN, RESIZED, SIBLING = range(6)
 # State -> short form, and what it says of the run: it ended by itself (DONE), was cut short (CUT), was cut short and
@@ -105,6 +105,7 @@ class Run(NamedTuple):
     remarks: tuple[str, ...]
     labels: tuple[str, ...]
     ineligible_s: float  # [s] from its submission until it was eligible
+    nodes: tuple[int, int]  # least and most nodes; 0 = any
 
 
 def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
@@ -116,15 +117,16 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     [min] or ``Timelimit`` becomes ``estimate_s`` [s]. Steps are dropped, tasks of arrays are jobs, and the parts of a
     heterogeneous job (``7+0``, ``7+1`` of ``JobID``) are one job. If a job ran several times (``--duplicates``), the
     job is its last run, and it arrives when it was first submitted. Times are local, have an offset, or are seconds
-    since 1970 (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status, gpu_type
-    (types joined by ``|``), wait_s (a number: first start minus arrival), ineligible_s (a number: arrival minus first
+    since 1970 (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status,
+    gpu_type (types joined by ``|``), min_nodes and max_nodes (what ReqTRES or ReqNodes asks, else what NNodes or
+    AllocTRES gave), wait_s (a number: first start minus arrival), ineligible_s (a number: arrival minus first
     submission, if the file has both columns), and those of LABELS that have a column.
     """
     header = bar_header(path)
     at = sacct_columns(path, header)
     labels = [name for name in LABELS if name in at]
     told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
-    numbers = {"wait_s": "d"} | ({INELIGIBLE: "d"} if "Submit" in at and "Eligible" in at else {})
+    numbers = {**NODES, "wait_s": "d"} | ({INELIGIBLE: "d"} if "Submit" in at and "Eligible" in at else {})
     jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers=numbers)
     table, pick = _Table(jobs, at, labels), itemgetter(*at.values())
     for place, fields in bar_rows(path, len(header)):
@@ -217,12 +219,14 @@ class _Table:
             jobs.drop(first.place, reason)
             return
         earliest = min(runs, key=lambda run: run.arrival_s)
-        arrival_s = earliest.arrival_s
+        arrival_s, least, most = earliest.arrival_s, 0, 0
         if gpus and seconds:
             several = len(last) < len(runs)
             remarks = {remark: True for run in last for remark in run.remarks if not (several and remark == LOST)}
             remarks |= {AFRESH: True} if several else {}
             remarks |= {SHORT: True} if any(run.kind in (CUT, AGAIN) for run in last) else {}
+            least, most = _joined_nodes(last)
+            remarks |= {UNEVEN: True} if not most and any(run.nodes[1] for run in last) else {}
             for remark in remarks:
                 jobs.note(first.place, remark)
         jobs.add(
@@ -235,6 +239,7 @@ class _Table:
             job_id=first.row,
             wait_s=max(min(run.start_s for run in runs) - arrival_s, 0.0),
             ineligible_s=earliest.ineligible_s,
+            **{MIN_NODES: least, MAX_NODES: most},
         )
 
     def _run(self, place: Place, row: Row, original: str, part: int) -> Run:
@@ -288,6 +293,7 @@ class _Table:
             tuple(remarks),
             (original, state, "|".join(gpus.types) if gpus else "", *[row[name] for name in self.labels]),
             0.0 if submit is None or arrival is None else max(arrival - submit, 0.0),
+            _nodes(place, row, 0 if gpus is None else gpus.number),
         )
 
     def _state(self, place: Place, text: str) -> tuple[str, int]:
@@ -301,6 +307,27 @@ class _Table:
                 place.refuse("State", text, "expected a state of Slurm, such as COMPLETED; correct or remove the row")
             found = self.states[text] = name, STATES[name][1]
         return found
+
+
+def _nodes(place: Place, row: Row, gpus: int) -> tuple[int, int]:
+    """Return the least and the most nodes of a job; (0, 0) = any. A job that got more than it asked for is flexible."""
+    given = tres_nodes(row.get("AllocTRES", "")) or place.whole("NNodes", row.get("NNodes") or "0", "nodes")
+    asked = tres_nodes(row.get("ReqTRES", ""))
+    if row.get("ReqTRES", "") in UNTOLD:
+        asked = place.whole("ReqNodes", row.get("ReqNodes") or "0", "nodes") or given
+    if asked < given:
+        return (asked, gpus) if asked and gpus % asked == 0 else (asked, asked)
+    return (given, given) if given else (asked, asked)
+
+
+def _joined_nodes(parts: Sequence[Run]) -> tuple[int, int]:
+    """Return the least and the most nodes of all parts of a job; (0, 0) = any, or parts with different shares."""
+    used = [run for run in parts if run.gpus]
+    if len(used) == 1:
+        return used[0].nodes
+    shares = {run.gpus / run.nodes[1] if run.nodes[0] == run.nodes[1] > 0 else 0.0 for run in used}
+    count = sum(run.nodes[1] for run in used)
+    return (0, 0) if 0.0 in shares or len(shares) > 1 else (count, count)
 
 
 def _elapsed(place: Place, row: Row) -> float | None:

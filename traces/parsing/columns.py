@@ -12,13 +12,15 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import TraceError
-from gpusched_env.problem.workload import Profiles, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Profiles, Workload
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_text
 
 EPOCH: Final = datetime(1970, 1, 1)
+NODES: Final = {MIN_NODES: "q", MAX_NODES: "q"}  # numbers of a reader whose log may tell nodes
+UNEVEN: Final = "jobs whose GPUs do not divide evenly over their nodes: nodes ignored"
 
 
 class JobColumns:
@@ -76,7 +78,7 @@ class JobColumns:
         """Keep a job; if it used no GPU or no time, drop and count it instead.
 
         ``work`` is the run time [s], or the number of iterations if :meth:`workload` gets ``models``. ``job_id``
-        None = the row number from 0.
+        None = the row number from 0. Node counts that do not divide the GPUs become 0, and are noted.
         """
         if gpus == 0:
             self.drop(place, "CPU job (no GPUs)")
@@ -98,6 +100,9 @@ class JobColumns:
             self.recent.append(attributes)
             if len(self.recent) == PIECE:
                 self._pack()
+            if (most := int(numbers.get(MAX_NODES, 0))) and gpus % most:
+                self.note(place, UNEVEN)
+                numbers |= dict.fromkeys(NODES, 0)
             for name, values in self.numbers.items():
                 values.append(numbers[name])
 
@@ -135,6 +140,8 @@ class JobColumns:
         report = self.report
         if self.skipped is not None:
             report.take(self.skipped)
+        if not any(self.numbers.get(MAX_NODES, ())):  # no job tells nodes
+            self.numbers = {key: values for key, values in self.numbers.items() if key not in NODES}
         report.kept = len(self.ids)
         if not self.ids:
             raise TraceError(f"{report.path}: no usable job.\n{report.describe()}\nCheck that this is the right file")

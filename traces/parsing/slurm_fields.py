@@ -41,6 +41,7 @@ REASON: Final = "|".join((  # every word of the column
     "OutOfMemory|DeadLine|BlockMaxError|BlockFreeAction|WaitingForScheduling",
 ))  # fmt: skip
 SLICE: Final = re.compile(r"(.*[:_-])?(\d+g\.\d+gb(?:[.+-](?:me|gfx|all))*)", re.I)  # a type, and its MIG profile
+_NODES: Final = re.compile(r"(?:^|,)node=(\d{1,9})(?=,|$)", re.ASCII)
 _SPAN: Final = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(\.\d{1,9})?", re.ASCII)
 
 
@@ -137,6 +138,12 @@ def _tres_gpus(text: str) -> Gpus | str:
     if shares and not count:
         return Gpus(1, sliced=True)
     return Gpus(count, tuple(types), any(SLICE.fullmatch(name) for name in types)) if parts <= MAX_WHOLE else text
+
+
+def tres_nodes(text: str) -> int:
+    """Return the number of nodes of trackable resources, such as ``cpu=32,node=2``; 0 = not told."""
+    found = _NODES.search(text)
+    return 0 if found is None else int(found[1])
 
 
 def cause_of(reason: str) -> str:
