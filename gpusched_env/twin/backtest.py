@@ -16,6 +16,7 @@ from gpusched_env.event_log import REFUSE, START
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
+from gpusched_env.traces.parsing.columns import NODES
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, WEEK, History
 from gpusched_env.twin.model import WAIT
@@ -116,6 +117,7 @@ class Played:
             str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
             float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
             nodes={} if waits else self.nodes[row],
+            **{name: int(self.workload.attributes[name][row]) for name in NODES if name in self.workload.attributes},
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

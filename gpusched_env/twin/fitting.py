@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.qos import QOS, Qos
 from gpusched_env.problem.tenants import Tenants
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, Workload
 from gpusched_env.twin.inferred_priorities import (
     Aging,
     Features,
@@ -170,10 +170,19 @@ def fit_twin(
     limit_s = first.jobs["estimate_s"]
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
-    policy = _revealed(twin, first, policy, split_s, seed, tell or _silent)
-    policy, told = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
-    fitted = policy.in_twin(twin)
-    start_s = replayed_starts(fitted, workload)
+    tell = tell or _silent
+    ways = [twin]
+    if MAX_NODES not in workload.attributes and (first.jobs["gpus"] > 1).any():
+        ways.append(dataclasses.replace(twin, fewest_nodes=True))
+    found = []
+    for way in ways:
+        if way.fewest_nodes:
+            tell("the log tells no nodes; the same with each job on as few nodes as hold it:")
+        revealed = _revealed(way, first, policy, split_s, seed, tell)
+        searched = _by_replays(way, first, revealed, longest_s, split_s, tell)
+        found.append((searched, searched.policy.in_twin(way), replayed_starts(searched.policy.in_twin(way), workload)))
+    best, fitted, start_s = min(found, key=lambda one: one[0].error)
+    nodes = _nodes_told(fitted, recorded, [start_s for *_, start_s in found], split_s) if len(found) > 1 else ()
     return dataclasses.replace(
         fitted,
         score=dataclasses.replace(
@@ -181,7 +190,8 @@ def fit_twin(
         ),
         remainders=find_remainders(fitted, workload, start_s),
         notes=(
-            told,
+            best.told,
+            *nodes,
             *_raised("tenants", raised),
             *_raised("QOS", raised_qos),
             *_notes(fitted, workload, placed, fit_part, shares is not None),
@@ -282,12 +292,16 @@ def _policy_of(found: Weights, policy: Policy, aging: Aging) -> Policy:
     ).scaled()
 
 
-def _by_replays(
-    twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell
-) -> tuple[Policy, str]:
-    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
+class Searched(NamedTuple):
+    """A policy, how far off its waits are, and how well the log tells the kinds of backfill apart, in a sentence."""
 
-    Also returns a sentence on how well the log tells the kinds of backfill apart.
+    policy: Policy
+    error: float
+    told: str
+
+
+def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell) -> Searched:
+    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
 
     Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
     """
@@ -329,7 +343,7 @@ def _by_replays(
             attempt(**{name: getattr(best[0], name) * times})
     tell(f"{len(seen)} replays: waits of the fitted part are {best[1]:.1%} off on average")
     others = {name: error(dataclasses.replace(best[0], backfill=name)) for name in BACKFILLS}
-    return best[0].scaled(), _backfills_told(best[0].backfill, others)
+    return Searched(best[0].scaled(), best[1], _backfills_told(best[0].backfill, others))
 
 
 def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
@@ -341,6 +355,20 @@ def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
     if alike:
         sentence += f"; the log does not tell {', '.join([chosen, *alike[:-1]])} and {alike[-1]} apart"
     return sentence
+
+
+def _nodes_told(fitted: Twin, log: Recorded, starts_s: Sequence[np.ndarray], split_s: float) -> tuple[str]:
+    """Tell how far off the waits are if gangs are split over nodes, and if they run on as few as hold them."""
+    parts = []
+    played = ~np.isnan(starts_s).any(axis=0)
+    for name, inside in (("fitted part", log.arrival_s < split_s), ("rest", log.arrival_s >= split_s)):
+        rows = inside & played
+        waits = [(start_s - log.arrival_s)[rows] for start_s in (log.start_s, *starts_s)]
+        if rows.any():
+            split, fewest = (closeness(waits[0], own) for own in waits[1:])
+            parts.append(f"of the {name} are {split:.1%} off if gangs are split freely, {fewest:.1%} if not")
+    way = "on as few nodes as hold it" if fitted.fewest_nodes else "on any nodes"
+    return (f"the log tells no nodes of jobs; fitted: each runs {way}. Waits {', '.join(parts)}",)
 
 
 def _raised(what: str, names: tuple[str, ...]) -> tuple[str, ...]:

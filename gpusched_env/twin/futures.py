@@ -18,7 +18,7 @@ from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
 from gpusched_env.problem.tenants import PRIORITY
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
 from gpusched_env.twin.model import PARTITION, WAIT, Problem
@@ -132,6 +132,9 @@ class _Source:
         self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
+        for name, anywhere in ((MIN_NODES, np.ones_like(self.gpus)), (MAX_NODES, self.gpus)):  # where it runs already
+            told = np.array([getattr(job, name) for job in self.jobs])
+            self.columns[name] = np.where([job.waits for job in self.jobs], told, anywhere)
         self.batch = batches(asked.user, arrival_s, DAY_S)
         past = history.workload.jobs["arrival_s"] + history.origin_s
         # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
@@ -156,7 +159,7 @@ class _Source:
         def column(present: Array, of_past: Array | None) -> Array:
             """Return the values of the present jobs, then those of the arrivals."""
             if of_past is None:
-                of_past = np.zeros(len(past)) if present.dtype.kind == "f" else np.full(len(past), "")
+                of_past = np.full(len(past), "") if present.dtype.kind == "U" else np.zeros(len(past))
             submitted = np.concatenate([of_past.astype(present.dtype.kind), present[self.seen]])
             return np.concatenate([present, submitted[rows]])
 

@@ -15,11 +15,12 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.node_counts import demands_of, rooms
 from gpusched_env.problem.partitions import PARTITION as SET
 from gpusched_env.problem.partitions import Partition, Partitions, Reservation, nodes_of
 from gpusched_env.problem.qos import QOS
 from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
-from gpusched_env.problem.workload import TENANT, Profiles, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, TENANT, Profiles, Workload
 from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
@@ -80,16 +81,19 @@ class Pool:
             found.setdefault(name, []).append(number)
         return found
 
-    def room_of(self, names: np.ndarray) -> np.ndarray:
-        """int64 [J]: GPUs of all machines that jobs of these partitions may use; 0 = not a partition of this pool."""
-        cluster = self.cluster
-        if not self.partitions:
-            return np.full(len(names), cluster.gpus)
-        room = dict.fromkeys(self.partitions, cluster.gpus)
-        for one in self.sets:
-            room[one.name] = int(cluster.nodes["gpus"][nodes_of(one, cluster)].sum())
+    def room_of(self, workload: Workload, names: np.ndarray) -> np.ndarray:
+        """int64 [J]: GPUs of all machines that each job may use if it is in the partition of this name.
+
+        Those that its number of nodes excludes do not count; 0 = not a partition of this pool.
+        """
+        cluster, counts = self.cluster, demands_of(workload, self.cluster)
+        free = cluster.nodes["gpus"][None].astype(np.int64) if counts is None else rooms(counts, cluster)  # [D, N]
+        inside = {one.name: nodes_of(one, cluster) for one in self.sets}
+        room = {name: free[:, inside.get(name, slice(None))].sum(axis=1) for name in self.partitions}
+        otherwise = np.zeros_like(free[:, 0]) if self.partitions else free.sum(axis=1)
         different, of_job = np.unique(names, return_inverse=True)
-        return np.array([room.get(name, 0) for name in different.tolist()], np.int64)[of_job]
+        table = np.array([room.get(name, otherwise) for name in different.tolist()])
+        return table[of_job, 0 if counts is None else counts.of_job]
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,7 @@ class Twin:
     classes, partition_classes : class of each QOS and of each partition, numbers >= 0; names that are missing have 0
     class_most : class whose factor in the priority is 1; 0 = no job has a class
     gpu_speeds : speed of each GPU type relative to the machines of the log; missing = 1
+    fewest_nodes : whether a job that tells no nodes runs on as few as hold it, in equal parts; False = on any
     split_s : end of the part of the log that was fitted [s]
     score : agreement on the rest of the log
     remainders : what the twin does not explain
@@ -200,6 +205,7 @@ class Twin:
     partition_classes: dict[str, float] = field(default_factory=dict)
     class_most: float = 0.0
     gpu_speeds: dict[str, float] = field(default_factory=dict)
+    fewest_nodes: bool = False
     split_s: float = 0.0
     score: Score = Score()
     remainders: tuple[Remainder, ...] = ()
@@ -232,7 +238,7 @@ class Twin:
 
     def problem(self, number: int, workload: Workload, rows: np.ndarray) -> Problem:
         """Return the problem of the pool of this number with the jobs ``rows``."""
-        pool, chosen = self.pools[number], workload.select(rows)
+        pool, chosen = self.pools[number], self.asking(workload.select(rows))
         cluster = pool.cluster
         speeds = np.array([self.gpu_speeds.get(name, 1.0) for name in cluster.gpu_types])
         jobs = chosen.jobs.copy()
@@ -266,14 +272,33 @@ class Twin:
 
         It is the pool of the first partition that the job names and that has room for its gang.
         """
+        workload = self.asking(workload)
         gpus, lists = workload.jobs["gpus"], workload.attributes.get(PARTITION, np.array([""]))
         longest = int(np.strings.count(lists.astype(str), ",").max(initial=0)) + 1
         found = np.full(len(gpus), -1)
         for position in reversed(range(longest)):
             names = partitions_of(workload, position)
             for number, pool in enumerate(self.pools):
-                found[gpus <= pool.room_of(names)] = number
+                found[gpus <= pool.room_of(workload, names)] = number
         return found
+
+    def asking(self, workload: Workload) -> Workload:
+        """Return the jobs with the nodes on which they run, if the twin knows it: equal parts in the largest nodes."""
+        if not self.fewest_nodes:
+            return workload
+        largest: dict[str, int] = {}
+        for pool in self.pools:
+            nodes = pool.cluster.nodes["gpus"]
+            own = {one.name: nodes[nodes_of(one, pool.cluster)] for one in pool.sets}
+            largest |= {name: int(own.get(name, nodes).max()) for name in pool.partitions or ("",)}
+        different, of_job = np.unique(partitions_of(workload), return_inverse=True)
+        size = np.array([largest.get(name, max(largest.values())) for name in different.tolist()])[of_job]
+        gpus = workload.jobs["gpus"]
+        fewest = -(-gpus // size)
+        fewest = np.where(gpus % fewest == 0, fewest, 0)
+        told = {name: workload.attributes.get(name, np.zeros(len(gpus), np.int64)) for name in (MIN_NODES, MAX_NODES)}
+        asked = {name: np.where(told[MAX_NODES] > 0, own, fewest) for name, own in told.items()}
+        return dataclasses.replace(workload, attributes={**workload.attributes, **asked})
 
     def leaves(self, workload: Workload) -> np.ndarray:
         """Return the name of the leaf of each job; str [J]."""

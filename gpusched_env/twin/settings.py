@@ -84,7 +84,8 @@ class Plain:
 
     def problems(self, workload: Workload) -> list[Problem]:
         """Return one problem with all jobs that fit into the cluster."""
-        rows = np.flatnonzero(workload.jobs["gpus"] <= self.cluster.gpus)
+        rooms = self.pools[0].room_of(workload, np.full(len(workload), ""))
+        rows = np.flatnonzero(workload.jobs["gpus"] <= rooms)
         if not len(rows):
             return []
         chosen = workload if len(rows) == len(workload) else workload.select(rows)

@@ -195,7 +195,14 @@ def test_partitions_that_overlap_partly_keep_their_nodes(tmp_path):
     assert {one.name: (one.nodes, one.tier) for one in pool.sets} == {
         "batch": ("0-3", 1), "debug": ("3-5", 3), "old": ("5", 1),
     }  # fmt: skip
-    assert pool.room_of(np.array(["batch", "debug", "old", "none"])).tolist() == [32, 16, 4, 0]
+    names = np.array(["batch", "debug", "old", "none"])
+    jobs = Workload.from_columns(range(4), [8] * 4, [9] * 4)
+    assert pool.room_of(jobs, names).tolist() == [32, 16, 4, 0]
+    asked = {"min_nodes": np.ones(4, int), "max_nodes": np.full(4, 2)}  # parts of 4 GPUs, two of them in a large node
+    asking = dataclasses.replace(jobs, attributes=asked)
+    assert pool.room_of(asking, names).tolist() == [32, 16, 4, 0]
+    whole = dataclasses.replace(jobs, attributes=dict.fromkeys(asked, np.ones(4, int)))
+    assert pool.room_of(whole, names).tolist() == [32, 8, 0, 0]  # 8 GPUs of one node
     assert node_list([0, 2, 3, 4, 7]) == "0,2-4,7"
 
 

@@ -576,7 +576,6 @@ def test_drained_and_down_nodes_get_no_forecast_starts(files, played):
         pools = (Pool("gpu", groups, node_names=("g3", "g1", "g2")),)  # in another order than the file
         write_twin(Twin("slurm:x", "slurm", pools), files / "twin.json")
         machines = ("--twin", files / "twin.json", "--nodes", f"slurm:{files / 'nodes.txt'}", "--anyway")
-    (files / "queue.txt").write_text(QUEUE.replace("|2||Priority|gres/gpu:8", "|1||Priority|gres/gpu:16"))
     words = (
         "forecast", "--snapshot", f"squeue:{files / 'queue.txt'}", "--history", f"slurm:{files / 'jobs.txt'}",
         *machines, "--futures", 20, "--no-arrivals", "--output", files / "out.csv",

@@ -52,7 +52,10 @@ def test_a_snapshot_is_read_and_written(tmp_path):
     assert found.queued[0].priority == 3.0
     assert (found.queued[0].min_nodes, found.queued[0].max_nodes, found.queued[1].max_nodes) == (1, 2, 0)
     assert found.closed == ("g02",)
-    assert found.describe() == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held, 1 nodes take no new jobs"
+    assert (
+        found.describe()
+        == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held, 1 nodes take no new jobs"
+    )
     write_snapshot(found, tmp_path / "again.json")
     assert repr(read_snapshot(tmp_path / "again.json")) == repr(found)
     assert iso(found.time_s) == "2025-03-03T12:00:00"
