@@ -243,6 +243,7 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("slots_taken", "<i8"),  # scratch: bit set of the slots of this machine that a gang takes
         ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
         ("following", "<i4"),  # scratch: next machine of a list; -1 = none
+        ("hidden", "<i4"),  # [GPU] scratch: free, but not for the gang that is being placed
     ]
 )
 PART_DTYPE: Final = np.dtype(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.parts import in_whole_parts, join_parts
 from gpusched_env.core.placement.rules import place
-from gpusched_env.core.placement.taking import hide_unusable, in_parts, show_unusable, unable_somewhere, unreserve
+from gpusched_env.core.placement.taking import (
+    hide_unusable,
+    holds_gang,
+    in_parts,
+    show_unusable,
+    unable_somewhere,
+    unreserve,
+)
 from gpusched_env.core.state import Run
 
 
@@ -53,4 +60,6 @@ def fits(sim: Run, kind: int, gang: int, rule: int) -> bool:
     supply = sim.world["free_gpus"]
     if gang > supply or goes_anywhere_now(sim, kind, rule):
         return gang <= supply
+    if sim.rules[rule]["anywhere"] > 0:
+        return holds_gang(sim, kind, gang)
     return look_for(sim, kind, gang, rule) > 0

@@ -89,10 +89,22 @@ def in_parts(sim: Run, kind: int) -> bool:
 @helper
 def room_of(sim: Run, kind: int, gpus: int) -> int:
     """Return how many of ``gpus`` GPUs of one machine a gang of a job class may use: whole parts, and not too many."""
-    if not in_parts(sim, kind):
+    if gpus == 0 or not in_parts(sim, kind):
         return gpus
     part = sim.parts[kind]["gpus"]
     return min(gpus // part * part, sim.parts[kind]["most"])
+
+
+@kernel(lazy=True)
+def holds_gang(sim: Run, kind: int, gang: int) -> bool:
+    """Return whether a gang of a job class may use as many free GPUs as it needs."""
+    room = 0
+    for node in range(sim.world["nodes"]):
+        if sim.free[node] > 0 and not unable(sim, kind, node):
+            room += room_of(sim, kind, sim.free[node])
+            if room >= gang:
+                return True
+    return False
 
 
 @helper
@@ -126,15 +138,17 @@ def hide_unusable(sim: Run, kind: int) -> int:
             sim.nodes[node]["taken"] = 1
             shown = 0
         surplus = sim.free[node] - shown
-        hidden += surplus
-        sim.free[rack_place(sim, node)] -= surplus
-        sim.free[node] = shown
-        gpu = sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
-        while surplus > 0:
-            gpu -= 1
-            if sim.holder[gpu] == FREE:
-                sim.holder[gpu] = UNUSABLE
-                surplus -= 1
+        sim.nodes[node]["hidden"] = surplus
+        if surplus > 0:
+            hidden += surplus
+            sim.free[rack_place(sim, node)] -= surplus
+            sim.free[node] = shown
+            gpu = sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
+            while surplus > 0:
+                gpu -= 1
+                if sim.holder[gpu] == FREE:
+                    sim.holder[gpu] = UNUSABLE
+                    surplus -= 1
     return hidden
 
 
@@ -145,12 +159,16 @@ def show_unusable(sim: Run, kind: int) -> None:
     for node in range(sim.world["nodes"]):
         if partly or unable(sim, kind, node):
             sim.nodes[node]["taken"] = 0
-            first = sim.nodes[node]["first_gpu"]
-            for gpu in range(first, first + sim.nodes[node]["gpus"]):
+        hidden = sim.nodes[node]["hidden"]
+        if hidden > 0:
+            sim.free[node] += hidden
+            sim.free[rack_place(sim, node)] += hidden
+            gpu = sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
+            while hidden > 0:
+                gpu -= 1
                 if sim.holder[gpu] == UNUSABLE:
                     sim.holder[gpu] = FREE
-                    sim.free[node] += 1
-                    sim.free[rack_place(sim, node)] += 1
+                    hidden -= 1
 
 
 @kernel
