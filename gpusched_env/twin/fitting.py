@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ WARM_UP: Final = 0.1  # part of the fitted part whose starts reveal no weights: 
 HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
+SMALL: Final = 0.03  # weights below this part of the largest may be noise
 SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
 BACKFILLS: Final = ("none", "easy", "conservative")
 Tell = Callable[[str], None]
@@ -80,6 +81,15 @@ class Policy:
             classes={name: points(value) for name, value in self.classes.items()},
             partition_classes={name: points(value) for name, value in self.partition_classes.items()},
         )
+
+    def simpler(self) -> Iterator[dict[str, Any]]:
+        """Yield changes that leave out weights: all small ones, which may be noise, then each."""
+        own = self.scaled()
+        points = {"age_weight": own.age_weight, "fair_share_weight": own.fair_share_weight}
+        points |= {name: max(getattr(own, name).values(), default=0.0) for name in ("classes", "partition_classes")}
+        without = {name: {} if name.endswith("classes") else 0.0 for name in points}
+        yield {name: without[name] for name, most in points.items() if most < SMALL * POINTS}
+        yield from ({name: value} for name, value in without.items())
 
     def in_twin(self, twin: Twin) -> Twin:
         """Return the twin with this policy."""
@@ -319,20 +329,20 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
 
     best = policy, error(policy)
 
-    def attempt(**changes: Any) -> bool:
+    def attempt(simpler: bool = False, **changes: Any) -> None:
         nonlocal best
         other = dataclasses.replace(best[0], **changes)
         value = error(other)
-        if value < BETTER * best[1]:
+        if value < BETTER * best[1] or (simpler and value <= best[1]):
             best = other, value
-            return True
-        return False
 
     windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
     for _ in range(2):  # the weight of the size and the kind of backfill depend on each other
         for backfill in BACKFILLS:
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
+        for changes in best[0].simpler():
+            attempt(simpler=True, **changes)
         for part in SIZES:
             attempt(size_weight=part * POINTS)
     tell(f"{len(seen)} replays: backfill {best[0].backfill}, size weight {best[0].size_weight:g}")
