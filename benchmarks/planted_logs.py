@@ -82,6 +82,8 @@ def jobs_of(case: Case, seed: int) -> Workload:
         wide = rng.random(jobs) < 0.12
         nodes[wide] = np.minimum(rng.choice([2, 2, 3, 4, 8], wide.sum()), max(most // 2, 2))
         part[wide] = rng.choice([per_node // 2, per_node], wide.sum())
+    if case.limited:
+        nodes = np.minimum(nodes, case.limited // part)
     gpus = nodes * part
     run_s = np.clip(np.rint(np.exp(rng.normal(np.log(2400.0), 1.3, jobs))), 60.0, 80_000.0)
     wanted_s = run_s * rng.uniform(1.0, 4.0, jobs)
