@@ -620,7 +620,7 @@ def test_nodes_with_parts_of_gpus_and_racks(tmp_path: Path) -> None:
         "slices of GPUs (MIG or partitions), which are no whole GPUs": 2,
     }
     assert report.notes == {"nodes without a label of their rack, which become racks of their own kinds": 1}
-    names = kubernetes_node_names(tmp_path / "nodes.yaml")
+    names, _ = kubernetes_node_names(tmp_path / "nodes.yaml")
     assert " ".join(names) == "n0 n2 n1 n3 n4 n6 n5 n7 whole free amd"
     order = {name: i for i, name in enumerate(names)}
     assert cluster.nodes["rack"][[order[name] for name in ("n0", "n2", "n1", "n5")]].tolist() == [0, 0, 1, 3]
