@@ -110,7 +110,8 @@ def read_kueue_quotas(*paths: Path | str, gpu_resource: str = GPU_RESOURCE) -> t
 
 def _tenant(place: Place, name: str, spec: Table, gpu_resource: str, report: ReadReport) -> Tenant:
     """Return a ClusterQueue or Cohort with its own quota; its parent is the cohort that it names."""
-    parent = next((found for key in ("cohort", "cohortName", "parentName") if (found := text(place, spec, key))), ROOT)
+    keys = ("cohort", "cohortName", "parentName", "parent")  # of v1beta1, v1beta2, and Cohorts of v1beta1 and v1alpha1
+    parent = next((found for key in keys if (found := text(place, spec, key))), ROOT)
     quotas: dict[str, list[int | None]] = {"nominalQuota": [], "borrowingLimit": [], "lendingLimit": []}
     for group in tables(place, spec, "resourceGroups"):
         for flavor in tables(place, group, "flavors"):
