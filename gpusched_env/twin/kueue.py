@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.queues.state import largest_gangs, rows_of
-from gpusched_env.errors import GpuschedError
-from gpusched_env.problem.tenants import Tenants, tree_of
+from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.problem.tenants import ROOT, Tenants, tree_of
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.quotas import DRAIN, Quotas
 from gpusched_env.twin.history import History
@@ -38,7 +38,7 @@ def queues_of(quotas: Quotas | None, workload: Workload) -> Tenants:
         if name not in known:
             what = f"--quotas: {count:,} jobs of the log belong to ClusterQueue {name!r}, which the file lacks"
             raise GpuschedError(f"{what}: export all queues ({EXPORT}), or add it by hand")
-    return dataclasses.replace(quotas.tenants, priority="")  # the twin knows the classes
+    return replace(quotas.tenants, priority="")  # the twin knows the classes
 
 
 def stops(stopped: dict[str, str]) -> tuple[str, ...]:
@@ -64,16 +64,33 @@ def admitted_by(twin: Twin, snapshot: Snapshot, history: History) -> tuple[Snaps
             reasons[job.id] = reason
             held.append(job.id)
         else:
-            jobs.append(dataclasses.replace(job, queue=twin.local_queues.get(job.queue, job.queue)))
+            jobs.append(replace(job, queue=twin.local_queues.get(job.queue, job.queue)))
     running, queued = (tuple(job for job in jobs if job.waits is waits) for waits in (False, True))
     past = history.workload
     local, names = (leaf_names(past, columns) for columns in (("namespace", "queue"), (CLUSTER_QUEUE,)))
     queues = np.where(np.isin(local, list(twin.local_queues)), local, names).tolist()
     refused = np.array(list(_refusals(twin, zip(queues, past.jobs["gpus"].tolist(), strict=True))), str)
     return (
-        dataclasses.replace(snapshot, running=running, queued=queued, held=tuple(held), reasons=reasons),
-        dataclasses.replace(history, workload=past.select(np.flatnonzero(refused == ""))),
+        replace(snapshot, running=running, queued=queued, held=tuple(held), reasons=reasons),
+        replace(history, workload=past.select(np.flatnonzero(refused == ""))),
     )
+
+
+def with_quota(twin: Twin, name: str, gpus: int) -> Twin:
+    """Return the twin in which a queue or cohort, "" = the only one without parent, and those above have more quota."""
+    tree = twin.tenants.tree if twin.tenants else ()
+    parent = {tenant.name: tenant.parent for tenant in tree}
+    tops = [top for top, above in parent.items() if above == ROOT]
+    at = tops[0] if not name and len(tops) == 1 else name
+    if at not in parent:
+        known = unknown_name("queue or cohort", at, parent)
+        raise GpuschedError(f"--add-nodes: {known}: quotas decide who may use new machines; name one, as in NAME:4x8")
+    grow = set[str]()
+    while at != ROOT:
+        grow.add(at)
+        at = parent[at]
+    grown = tuple(replace(one, quota=one.quota + gpus) if one.name in grow else one for one in tree)
+    return replace(twin, tenants=replace(twin.tenants or Tenants(), tree=grown))
 
 
 def _refusals(twin: Twin, jobs: Iterable[tuple[str, int]]) -> Iterable[str]:
