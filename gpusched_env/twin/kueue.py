@@ -26,13 +26,17 @@ def queues_of(quotas: Quotas | None, workload: Workload) -> Tenants:
 
     Raises
     ------
-    GpuschedError : the quotas are missing, or lack a queue to which jobs belong
+    GpuschedError : the quotas are missing, or lack a queue to which jobs belong, or the log is not Kueue's
     """
+    if CLUSTER_QUEUE not in workload.attributes:
+        raise GpuschedError(
+            "--quotas: the log tells no ClusterQueue of a job: give one of Kueue, or leave out --quotas"
+        )
     if quotas is None:
         raise GpuschedError(
             f"twin: the log is Kueue's, whose quotas decide who waits: give --quotas quotas.json ({EXPORT})"
         )
-    known = {tenant.name for tenant in quotas.tenants.tree}
+    known = _leaves(quotas.tenants)
     names, jobs = np.unique(leaf_names(workload, (CLUSTER_QUEUE,)), return_counts=True)
     for name, count in zip(names.tolist(), jobs.tolist(), strict=True):
         if name not in known:
@@ -41,12 +45,15 @@ def queues_of(quotas: Quotas | None, workload: Workload) -> Tenants:
     return replace(quotas.tenants, priority="")  # the twin knows the classes
 
 
+def _leaves(tenants: Tenants) -> set[str]:
+    return {one.name for one in tenants.tree} - {one.parent for one in tenants.tree}
+
+
 def stops(stopped: dict[str, str]) -> tuple[str, ...]:
     """Tell which queues are stopped."""
     names = ", ".join(f"{name} ({policy})" for name, policy in stopped.items())
-    return (f"queues are stopped now: {names}. Forecasts start none of their jobs; replays of the log do",) * bool(
-        names
-    )
+    told = f"queues are stopped now: {names}. Forecasts start none of their jobs; replays of the log do"
+    return (told,) if names else ()
 
 
 def admitted_by(twin: Twin, snapshot: Snapshot, history: History) -> tuple[Snapshot, History]:
@@ -70,6 +77,10 @@ def admitted_by(twin: Twin, snapshot: Snapshot, history: History) -> tuple[Snaps
     local, names = (leaf_names(past, columns) for columns in (("namespace", "queue"), (CLUSTER_QUEUE,)))
     queues = np.where(np.isin(local, list(twin.local_queues)), local, names).tolist()
     refused = np.array(list(_refusals(twin, zip(queues, past.jobs["gpus"].tolist(), strict=True))), str)
+    if (refused != "").all():
+        raise GpuschedError(
+            f"--history: Kueue admits no such jobs ({refused[0]}): give a log of Kueue with these queues"
+        )
     return (
         replace(snapshot, running=running, queued=queued, held=tuple(held), reasons=reasons),
         replace(history, workload=past.select(np.flatnonzero(refused == ""))),
@@ -97,11 +108,11 @@ def _refusals(twin: Twin, jobs: Iterable[tuple[str, int]]) -> Iterable[str]:
     """Yield for each queue and number of GPUs why Kueue admits no such job, in words; "" = it may."""
     tree, _ = tree_of(twin.tenants, np.array([], str))
     largest = largest_gangs(rows_of(tree, twin.gpus), twin.gpus, by_quota=True)
-    most = dict(zip(tree.names, largest.tolist(), strict=True))
+    most, leaves = dict(zip(tree.names, largest.tolist(), strict=True)), _leaves(twin.tenants or Tenants())
     for queue, gpus in jobs:
         name = twin.local_queues.get(queue, queue)
         stopped = [f"stopPolicy {twin.stopped[one]} of {one}" for one in (queue, name) if one in twin.stopped]
-        if name not in most:
+        if name not in leaves:
             yield f"no ClusterQueue of {name or 'the job'} in the quotas"
         else:
             yield stopped[0] if stopped else f"above the quota of {name}" if gpus > most[name] else ""

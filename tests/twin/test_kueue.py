@@ -161,6 +161,9 @@ def test_a_log_of_kueue_needs_the_quotas_of_all_its_queues(tmp_path: Path) -> No
         GpuschedError, match=f"{jobs} jobs of the log belong to ClusterQueue 'students', which the file"
     ):
         fit_twin(log, POOLS, quotas=found)
+    del log.attributes["cluster_queue"]
+    with pytest.raises(GpuschedError, match="the log tells no ClusterQueue of a job: give one of Kueue"):
+        fit_twin(log, POOLS, quotas=found)
 
 
 def test_runs_that_were_evicted_are_work_of_the_twin(tmp_path: Path) -> None:
