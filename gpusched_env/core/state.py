@@ -244,6 +244,7 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
         ("following", "<i4"),  # scratch: next machine of a list; -1 = none
         ("hidden", "<i4"),  # [GPU] scratch: free, but not for the gang that is being placed
+        ("padding", "<i4"),  # keeps the 8-byte field aligned
     ]
 )
 PART_DTYPE: Final = np.dtype(
@@ -273,11 +274,12 @@ BUSY_DTYPE: Final = np.dtype(
     ]
 )
 
+DRAIN: Final = 1 << 16  # unit in ``closed`` of the reasons for which gangs on the node run on
 CLOSING_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s]
         ("reservation", "<i4"),
-        ("step", "<i4"),  # 1 = the reservation closes its nodes to the sets that it bars; -1 = it opens them
+        ("step", "<i4"),  # what ``closed`` grows by for the sets that the reservation bars: 1 or DRAIN; < 0 at its end
     ]
 )
 
@@ -370,7 +372,7 @@ class Run(Handle):
     class_set = array(
         np.int32, "set_classes"
     )  # set of nodes that each job class may use (gpusched_env.problem.partitions)
-    closed = array(np.int32, "node_sets", "set_nodes")  # number of reasons why a node is closed to a set; 0 = open
+    closed = array(np.int32, "node_sets", "set_nodes")  # reasons why a node is closed to a set, 1 or DRAIN each
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
     closings = array(CLOSING_DTYPE, "closings")  # beginnings and ends of reservations, by time
@@ -632,7 +634,8 @@ def _fill_sets(state: State, b: int, instance: Instance) -> None:
     times = np.zeros(2 * reservations, CLOSING_DTYPE)
     times["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
     times["reservation"] = np.tile(np.arange(reservations), 2)
-    times["step"] = np.repeat([1, -1], reservations)
+    steps = np.where(sets.drains, DRAIN, 1)
+    times["step"] = np.concatenate([steps, -steps])
     state.closings[b, : 2 * reservations] = np.sort(times, order=["time_s", "step", "reservation"])
     if reservations:
         world["closing_s"] = state.closings[b, 0]["time_s"]

@@ -121,7 +121,7 @@ def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.nda
         start_s, end_s = sets.start_s[row], sets.end_s[row]
         held_s = events["time_s"][event_of]
         bad = sets.barred[row, group] & nodes[node] & (held_s < end_s)
-        bad &= (free_s[event_of] > start_s) | (held_s >= closes_s[row])
+        bad &= ((free_s[event_of] > start_s) & ~sets.drains[row]) | (held_s >= closes_s[row])
         if bad.any():
             at = int(np.argmax(bad))
             raise refusal(log, int(event_of[at]), f"node {node[at]} is reserved for others from {start_s} to {end_s} s")
