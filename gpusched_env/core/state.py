@@ -242,7 +242,15 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("slot_gpus", "<i4"),  # [GPU] of a slot
         ("slots_taken", "<i8"),  # scratch: bit set of the slots of this machine that a gang takes
         ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
+        ("following", "<i4"),  # scratch: next machine of a list; -1 = none
+        ("hidden", "<i4"),  # [GPU] scratch: free, but not for the gang that is being placed
         ("padding", "<i4"),  # keeps the 8-byte field aligned
+    ]
+)
+PART_DTYPE: Final = np.dtype(
+    [
+        ("gpus", "<i4"),  # [GPU] of a part of the gang, which must not be split over machines; 0 = any split will do
+        ("most", "<i4"),  # [GPU] on one machine at most
     ]
 )
 RACK_STATE_DTYPE: Final = np.dtype(
@@ -368,6 +376,7 @@ class Run(Handle):
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
     closings = array(CLOSING_DTYPE, "closings")  # beginnings and ends of reservations, by time
+    parts = array(PART_DTYPE, "part_classes")  # what each job class demands of nodes; empty = no class demands anything
     choices = array(CHOICE_DTYPE, "choices")  # partitions in which jobs may start, by job; the first of each is usual
     first_choice = array(np.int32, "choice_jobs")  # first of ``choices`` of each job, and the end
     holds = array(HOLD_DTYPE, "held_jobs")  # of each job
@@ -455,6 +464,7 @@ def _set_lengths(instance: Instance) -> dict[str, int]:
         "choices": pairs,
         "choice_jobs": len(instance.workload) + 1 if pairs else 0,
         "set_classes": 0 if sets is None else len(instance.classes),
+        "part_classes": 0 if instance.node_counts is None else len(instance.classes),
         "node_sets": 0 if sets is None else len(sets.belongs),
         "set_nodes": 0 if sets is None else len(instance.cluster.nodes),
         "reservations": reservations,
@@ -517,6 +527,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
+    if (counts := instance.node_counts) is not None:
+        parts = state.parts[b, : len(instance.classes)]
+        parts["gpus"], parts["most"] = (column[instance.class_counts] for column in (counts.part, counts.most))
     if instance.holds is not None:
         _fill_holds(state, b, instance.holds)
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1

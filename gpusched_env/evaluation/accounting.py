@@ -19,7 +19,7 @@ from gpusched_env.metrics.dependencies import cancelled_jobs
 from gpusched_env.problem.dependencies import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.partitions import PARTITION
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.support.files import write_whole
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
@@ -107,6 +107,15 @@ class Accounts:
             texts[row] = sets.partitions[partition].name
         return texts
 
+    @property
+    def node_counts(self) -> list[tuple[int, int]]:
+        """Least and most nodes that each job asked for; 0 = any."""
+        jobs = self.instance.workload
+        if MAX_NODES not in jobs.attributes:
+            return [(0, 0)] * len(jobs)
+        least, most = (jobs.told(name).astype(np.int64).tolist() for name in (MIN_NODES, MAX_NODES))
+        return list(zip(least, most, strict=True))
+
     def attribute(self, *names: str) -> list[str]:
         """Return the first of these attributes that the workload has, as texts; empty texts if it has none."""
         attributes = self.instance.workload.attributes
@@ -142,6 +151,7 @@ def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
     suspended = np.maximum(np.nan_to_num(span - elapsed), 0).astype(np.int64)
     names = (("user",), ("account",), ("virtual_cluster", "queue", PARTITION), ("qos",))
     labels = [[_word(text) for text in accounts.queues(*several)] for several in names]
+    asked = accounts.node_counts
     yield SACCT
     for i, state in enumerate(accounts.states):
         submit, eligible, start, end = (column[i] for column in stamps)
@@ -151,7 +161,8 @@ def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
             *(str(i + 1), str(i + 1), *(column[i] for column in labels), submit, eligible, start, end),
             *(clock(int(elapsed[i])), clock(int(suspended[i])), state),
             "UNLIMITED" if np.isnan(limit) else clock(int(np.ceil(limit))),
-            *(f"gres/gpu={jobs['gpus'][i]}", amounts, str(count), nodes),
+            f"gres/gpu={jobs['gpus'][i]}" + (f",node={asked[i][0]}" if asked[i][0] else ""),
+            *(amounts, str(count), nodes),
         )
         yield "|".join(cells)
 
@@ -188,7 +199,8 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
     held = {column: name for column, name in held.items() if name in workload.attributes}
     told_of = dict(zip(workload.jobs["id"].tolist(), ids, strict=True))
     singles = _singletons(workload) if DEPENDENCY in held.values() else {}
-    yield _comma((*columns, *held, *labels))
+    counts = ["-".join(map(str, dict.fromkeys(both))) if any(both) else "" for both in accounts.node_counts]
+    yield _comma((*columns, *(["nodes"] if any(counts) else []), *held, *labels))
     for i, state in enumerate(accounts.states):
         job = workload.jobs[i]
         times = (
@@ -200,7 +212,8 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
         told = ["" if np.isnan(time) else repr(float(time)) for time in times]
         texts = {name: str(workload.attributes[name][i]) for name in held.values()}
         texts |= {DEPENDENCY: singles[i]} if i in singles else {}
-        values = [_renamed(text, told_of) for text in texts.values()]
+        values = [counts[i]] if any(counts) else []
+        values += [_renamed(text, told_of) for text in texts.values()]
         values += [str(workload.attributes[name][i]) for name in labels]
         yield _comma((str(ids[i]), repr(float(job["arrival_s"])), str(job["gpus"]), *told, state, *values))
 

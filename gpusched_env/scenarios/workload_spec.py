@@ -251,8 +251,8 @@ class WorkloadSpec:
                 "skip_bad_rows": options.skip_bad_rows,
                 "estimate": options.estimate_file and file_digest(options.estimate_file, WorkloadError),
             }
-            if options.gpu_resource:  # left out otherwise, for the fingerprints of older scenarios
-                data["parameters"]["gpu_resource"] = options.gpu_resource
+            later = {"gpu_resource": options.gpu_resource, "columns": options.columns}
+            data["parameters"] |= {name: value for name, value in later.items() if value}  # as in older fingerprints
         return data
 
     def identity(self) -> str:

@@ -47,10 +47,12 @@ class PresentJob:
     start_s : start of a running job [s]; NaN = it waits
     limit_s : time limit [s]; NaN = unknown or none
     user, account, partition, qos : names; "" = unknown
+    queue : ClusterQueue of Kueue, or the LocalQueue as ``namespace/name``; "" = unknown
     priority : priority class, >= 0; policies that know classes read it
     nodes : name or number of each node -> GPUs that the running job holds there; empty = unknown
     dependency : of a queued job, as in ``sbatch --dependency``, with ids of the snapshot; other ids have ended
     begin_s : time before which a queued job must not start [s]; NaN = none
+    min_nodes, max_nodes : the nodes that it asks for, as the attributes of a workload of these names; 0 = any
 
     Raises
     ------
@@ -66,14 +68,17 @@ class PresentJob:
     account: str = ""
     partition: str = ""
     qos: str = ""
+    queue: str = ""
     priority: float = 0.0
     nodes: dict[str, int] = field(default_factory=dict)
     dependency: str = ""
     begin_s: float = math.nan
+    min_nodes: int = 0
+    max_nodes: int = 0
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name in ("id", "user", "account", "partition", "qos"):
+        for name in ("id", "user", "account", "partition", "qos", "queue"):
             if len(getattr(self, name)) > LONGEST:
                 raise GpuschedError(f"{name} is longer than {LONGEST} characters")
         if not self.id:
@@ -91,6 +96,12 @@ class PresentJob:
             )
         if (self.dependency or not math.isnan(self.begin_s)) and not self.waits:
             raise GpuschedError(f"job {self.id!r}: it runs: leave out dependency and begin")
+        least, most = self.min_nodes, self.max_nodes
+        if (least or most) and not (1 <= least <= most and self.gpus % most == 0):
+            raise GpuschedError(
+                f"job {self.id!r}: min_nodes is {least} and max_nodes {most}: give 1 <= min_nodes <= max_nodes, where "
+                f"max_nodes divides its {self.gpus} GPUs, or leave out both"
+            )
         if self.limit_s == 0.0:
             raise GpuschedError(f"job {self.id!r}: limit_s is 0: give seconds above 0, or leave it out")
         if self.nodes:
@@ -118,6 +129,7 @@ class Snapshot:
     node_names : names of the nodes in the order of the cluster; empty = the jobs number them, or do not tell them
     notes : what the reader assumed or left out
     reasons : id of a queued or held job -> why it waits, as Slurm says it; missing = not told
+    closed : names of nodes that take no new jobs, as they are drained or down; jobs that run there go on
     untold : id of a running job that is left out, as its GPUs are not told -> its nodes, by commas; "" = not told
     version : layout of the file
 
@@ -134,6 +146,7 @@ class Snapshot:
     node_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     reasons: dict[str, str] = field(default_factory=dict)
+    closed: tuple[str, ...] = ()
     untold: dict[str, str] = field(default_factory=dict)
     version: int = VERSION
 
@@ -292,7 +305,7 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
     return {
         names.get(name, name): value
         for name, value in data.items()
-        if not (value in ("", {}, ()) or (isinstance(value, float) and math.isnan(value)))
+        if not (value in ("", {}, ()) or repr(value) in ("nan", "0"))
     }
 
 

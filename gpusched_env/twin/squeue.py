@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +14,15 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
+from gpusched_env.traces.parsing.columns import NODES, UNEVEN
 from gpusched_env.traces.parsing.containers import open_trace
-from gpusched_env.traces.parsing.dependencies import other_jobs, well_formed, without_fate
+from gpusched_env.traces.parsing.dependencies import other_jobs, tasks_of, well_formed, with_tasks, without_fate
 from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.traces.slurm_files.json_tables import SQUEUE_KEYS, is_json, told
+from gpusched_env.traces.slurm_files.json_tables import squeue_rows as json_rows
 from gpusched_env.twin.snapshot import UNTOLD, PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
 from gpusched_env.twin.waiting_reasons import kind_of
@@ -30,7 +33,7 @@ NAMES: Final = {
     "ST": "state", "STATE": "state", "TIME": "elapsed", "TIME_LIMIT": "limit", "TIMELIMIT": "limit",
     "SUBMIT_TIME": "submit", "START_TIME": "start", "NODES": "count", "NODELIST": "nodes", "NODELIST(REASON)": "place",
     "REASON": "reason", "TRES_PER_NODE": "per_node", "TRES_ALLOC": "tres", "TRES": "tres", "PRIORITY": "priority",
-    "DEPENDENCY": "dependency",
+    "DEPENDENCY": "dependency", "MAX_NODES": "most",
 }  # fmt: skip
 WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
@@ -42,16 +45,19 @@ FORMAT: Final = (
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
     bar_columns("jobid", "st", "time"),
+    SQUEUE_KEYS,
 )  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
-_ROW: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d{1,9})\s*(.*?)\s*", re.ASCII)
+_ROW: Final = re.compile(
+    r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d[\d-]{0,18})\s*(.*?)\s*", re.ASCII
+)
 _ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]", re.ASCII)
 MOST_TASKS: Final = 100_000  # of one array
 
 
 def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int = 0) -> Snapshot:
-    """Read what ``squeue --format FORMAT`` or plain ``squeue`` prints.
+    """Read what ``squeue --format FORMAT``, plain ``squeue`` or ``squeue --json`` prints.
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
@@ -61,15 +67,17 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
     START_TIME.
 
-    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
+    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs,
+    or last_update of JSON.
     ``gpus_per_node`` 0: jobs without TRES are left out.
     """
     path = Path(path)
-    table, stamps = _Table(gpus_per_node), Stamps()
-    for place, row in squeue_rows(path):
+    table, stamps, rest = _Table(gpus_per_node), Stamps(), dict[str, Any]()
+    for place, row in json_rows(path, rest) if is_json(path) else squeue_rows(path):
         with skippable:
             table.read(place, row, stamps)
     if math.isnan(time_s):
+        table.nows += [float(text) for text in [told(rest, "last_update")] if text.isdecimal()]
         if not table.nows:
             raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
         time_s = max(table.nows)
@@ -83,6 +91,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
     """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE."""
     jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
     user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
+    asked = accounts.node_counts
     yield WRITTEN
     in_system = (accounts.arrival_s <= time_s) & ~(accounts.end_s <= time_s)
     for i in np.flatnonzero(in_system).tolist():
@@ -98,7 +107,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
             str(i + 1), user[i], account[i], queue[i], qos[i], "RUNNING" if runs else "PENDING",
             clock(int(time_s - accounts.start_s[i]) if runs else 0),
             "UNLIMITED" if np.isnan(limit) else clock(math.ceil(limit)),
-            stamps[0], stamps[1] if runs else "N/A", str(max(count, 1)), nodes if runs else "",
+            stamps[0], stamps[1] if runs else "N/A", str(count or asked[i][0] or ""), nodes if runs else "",
             "None" if runs else "Priority", f"gres/gpu={jobs['gpus'][i]}",
         )  # fmt: skip
         yield "|".join(cells)
@@ -156,12 +165,13 @@ class _Table:
         self.gpus_per_node = gpus_per_node
         self.jobs: list[PresentJob] = []
         self.held: list[str] = []
+        self.gpuless: list[str] = []  # jobs without GPUs, or whose GPUs the file does not tell
         self.reasons: dict[str, str] = {}
         self.untold: dict[str, tuple[Place, tuple[str, ...]]] = {}  # running job whose GPUs are not told -> its nodes
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
-        self.other = self.gpuless = self.undated = 0
+        self.other = self.undated = self.uneven = 0
 
     def read(self, place: Place, row: dict[str, str], stamps: Stamps) -> None:
         """Read one row."""
@@ -179,11 +189,13 @@ class _Table:
             self.held.append(row["id"])
             self.reasons[row["id"]] = reason
             return
-        count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
+        least, most = place.nodes("NODES", row.get("count") or "0")
+        most = max(most, place.whole("MAX_NODES", row.get("most") or "0", "nodes")) if least and not runs else most
+        count = max(least, 1)
         gpus = self._gpus(place, row, count)
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
-            self.gpuless += 1
+            self.gpuless.append(row["id"])
             if runs and not row.get("tres"):
                 self.untold[row["id"]] = place, names_in(place, "NODELIST", listed) if listed else ()
             return
@@ -206,6 +218,7 @@ class _Table:
             "start_s": (0.0 if start is None else start) if runs else math.nan,
             "limit_s": limit or math.nan,
             "begin_s": math.nan if runs or begin is None else begin,
+            **(dict.fromkeys(NODES, 0) if not most or gpus % most else {"min_nodes": least, "max_nodes": most}),
         }
         try:
             jobs = [PresentJob(name, gpus, nodes=nodes, dependency=dependency, **told) for name in ids]
@@ -216,6 +229,7 @@ class _Table:
             self.reasons |= dict.fromkeys(ids, reason)
         self.places |= dict.fromkeys(ids, place)
         self.undated += len(ids) * (submit is None)
+        self.uneven += len(ids) * (most > 0 and gpus % most > 0)
         if start is None and elapsed is not None:
             self.elapsed |= dict.fromkeys(ids, elapsed)
         if start is not None and elapsed is not None:
@@ -245,15 +259,16 @@ class _Table:
         notes = [
             f"{count:,} {what}"
             for count, what in (
-                (self.gpuless, "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
+                (len(self.gpuless), "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
                 (self.other, "jobs in other states than running and pending are left out"),
+                (self.uneven, UNEVEN),
                 (self.undated, "jobs without SUBMIT_TIME: queued ones count as arriving now, in the order of the file"),
             )
             if count
         ]
         notes += skipped_notes()
         jobs = self._joined(jobs)
-        jobs, lost = _with_known(jobs)
+        jobs, lost = _with_known(jobs, (*self.held, *self.gpuless))
         found = snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
         for job_id, (place, nodes) in self.untold.items():
             for name in (name for name in nodes if name in found.node_names):
@@ -285,7 +300,12 @@ class _Table:
             for node, gpus in (pair for job in own for pair in job.nodes.items()):
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
-            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told))
+            count = sum(job.max_nodes for job in own)
+            equal = len({job.gpus / (job.max_nodes or 1) for job in own}) == 1 and all(
+                job.min_nodes == job.max_nodes > 0 for job in own
+            )
+            counts = dict.fromkeys(NODES, count if equal else 0)
+            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told, **counts))
         return found
 
 
@@ -294,9 +314,15 @@ def _leader(name: str) -> str:
     return name.partition("+")[0]
 
 
-def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:
-    """Return the jobs that depend on jobs of the list only, and the ids of the others; squeue tells only open ones."""
+def _with_known(jobs: list[PresentJob], others: Sequence[str]) -> tuple[list[PresentJob], list[str]]:
+    """Return the jobs that depend on jobs of the list only, and the ids of the rest; squeue tells only open ones.
+
+    ``others`` : ids of other rows. A job that depends on an array depends on all its tasks.
+    """
     lost: list[str] = []
+    known = {job.id for job in jobs}
+    tasks = tasks_of((*(job.id for job in jobs), *others))
+    jobs = [replace(job, dependency=with_tasks(job.dependency, known, tasks)) for job in jobs]
     while True:
         known = {job.id for job in jobs}
         kept = [job for job in jobs if known.issuperset(other_jobs(job.dependency))]

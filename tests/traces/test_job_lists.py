@@ -61,6 +61,8 @@ FILES: list[tuple[str, str, list[tuple[int, float, int, float]], dict[str, list[
         {
             "gpu_types": ["V100M16|V100M32", ""],
             "gpu_milli": [460, 1000],
+            "min_nodes": [1, 1],
+            "max_nodes": [1, 1],
             "cpu_milli": [4000, 4000],
             "memory_mib": [512, 512],
             "status": ["Running", "Running"],

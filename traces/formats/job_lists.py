@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.support.files import toml_beside
 from gpusched_env.traces.parsing.bad_rows import skippable, skipping_bad_rows
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
@@ -196,7 +196,7 @@ def _end_of(path: Path, names: Sequence[str]) -> float:
 def _pod(end_s: float, jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
     """openb: a pod runs from its scheduling to its deletion; the log ends at ``end_s`` [s]."""
     size, milli, scheduled, deleted = (row[role] for role in ("gpus", "gpu_milli", "scheduled_s", "deleted_s"))
-    row |= {"arrival": row["created_s"], "work": 0.0}
+    row |= {"arrival": row["created_s"], "work": 0.0, MIN_NODES: 1, MAX_NODES: 1}  # a pod is on one node
     if size == 1 and not 0 < milli <= WHOLE:
         place.refuse("gpu_milli", told[2], f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
     if size == 0:

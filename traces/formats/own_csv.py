@@ -14,7 +14,7 @@ from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
-from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.columns import NODES, JobColumns
 from gpusched_env.traces.parsing.dependencies import read_dependency, with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -42,17 +42,20 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     If the name of a column of times ends in ms, min or h, its numbers are in that unit. The job id is the row number
     from 0. Attributes: original_id (from the role ``id``) and the roles of LABELS that have a column. The role
     ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
-    names jobs by the role ``id``. If ``start`` has times of the same kind as ``arrival``, ``wait_s`` is start - arrival
-    [s], NaN = no start. The report says which column has which role.
+    names jobs by the role ``id``. ``nodes`` (``2``, or ``1-4``) becomes ``min_nodes`` and ``max_nodes``. If ``start``
+    has times of the same kind as ``arrival``, ``wait_s`` is start - arrival [s], NaN = no start. The report says which
+    column has which role.
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})
     labels = [role for role in LABELS if role in found]
     attributes = (["original_id"] if "id" in found else []) + labels
     numbers = {name: "d" for name, role in ((BEGIN, "earliest_start"), (WAIT, "start")) if role in found}
+    numbers |= NODES if "nodes" in found else {}
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
     depending = "dependency" in found
     depends: list[str] = []
+    every: dict[str, None] = {}  # ids of all rows, if jobs depend on them
     clocks = {
         role: Clock(role=role, column=found[role].column, unit=found[role].unit) for role in CLOCKS if role in found
     }
@@ -60,6 +63,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     for place, texts in csv_rows(path, [one.column for one in found.values()]):
         with skippable:
             row = dict(zip(found, texts, strict=True))
+            if depending:
+                every[row.get("id", str(jobs.row))] = None
             if "id" in row:
                 jobs.refuse_duplicate(place, found["id"].column, row["id"])
             times = {role: clock.read(place, row[role]) for role, clock in clocks.items()}
@@ -76,6 +81,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
             given = {BEGIN: _amount(place, row, found, "earliest_start") or 0.0, WAIT: _wait_s(times, clocks)}
+            given |= dict(zip(NODES, _nodes(place, row, found), strict=True))
             depends_on = read_dependency(place, found["dependency"].column, row["dependency"]) if depending else ""
             claimed = estimate or math.nan
             if given[WAIT] < 0 and gpus and seconds:
@@ -97,8 +103,15 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
-        workload = with_dependencies(workload, report, depends, originals, jobs.places)
+        texts = [depends[row] for row in jobs.kept]
+        workload = with_dependencies(workload, report, texts, originals, jobs.places, every)
     return workload, report
+
+
+def _nodes(place: Place, row: Mapping[str, str], found: Mapping[str, Found]) -> tuple[int, int]:
+    """Return the least and the most nodes of a job; (0, 0) = any."""
+    told = "nodes" in found and is_told(row["nodes"])
+    return place.nodes(found["nodes"].column, row["nodes"].strip()) if told else (0, 0)
 
 
 def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], role: str) -> float | None:

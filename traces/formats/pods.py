@@ -10,7 +10,7 @@ from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
 from gpusched_env.traces.kubernetes.pods import GROUP, POD, PodObject, pod_group_of, pod_of
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.columns import NODES, JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
@@ -31,7 +31,8 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     the pods request at one time. The job id is the number of the first object from 0. Attributes: original_id
     (namespace/owner, or namespace/pod; with the kind before it, such as Job/namespace/owner, if a group, an owner or a
     pod have one name), namespace, queue (label of Kueue), gpu_type (node selector nvidia.com/gpu.product), status,
-    priority and wait_s (numbers: start minus arrival [s]).
+    priority and wait_s (numbers: start minus arrival [s]); min_nodes 1 and max_nodes, the number of pods with GPUs at
+    one time, because a pod is never split over nodes; both 0 if their GPUs differ (noted).
     """
     return _read(path, "kubernetes", gpu_resource)
 
@@ -50,7 +51,7 @@ def _read(path: Path, name: str, gpu_resource: str) -> tuple[Workload, ReadRepor
     grouped = name == "volcano"
     kinds = (GROUP, POD) if grouped else (POD,)
     report = ReadReport(name, str(path), unit="record")
-    jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d"})
+    jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d", **NODES})
     gangs = Gangs()
     for place, record in kubernetes_objects(path, PodObject):
         with skippable:

@@ -76,6 +76,16 @@ class Place(msgspec.Struct, frozen=True, gc=False):
             self.refuse(field, text, f"expected a whole number of {unit} >= 0; correct or remove the row")
         return int(value)
 
+    def nodes(self, field: str, text: str) -> tuple[int, int]:
+        """Read a number of nodes, such as ``2``, or the least and the most, such as ``1-4``; 0 = any."""
+        first, dash, last = text.partition("-")
+        least = self.whole(field, first, "nodes")
+        most = self.whole(field, last, "nodes") if dash else least
+        if least > most or (dash and not least):
+            remedy = "expected a number of nodes, or least to most as in 1-4; correct it, or leave out the column"
+            self.refuse(field, text, remedy)
+        return least, most
+
     def when(self, field: str, text: object) -> datetime:
         """Read a local time of the log, ``YYYY-MM-DD HH:MM:SS``."""
         return self._time(field, text, "YYYY-MM-DD HH:MM:SS")
