@@ -80,12 +80,11 @@ def test_types_that_no_node_has_are_ignored_and_counted() -> None:
         assert log.digest() == simulate(plain, make_scheduler("dally")).digest()
 
 
-def test_a_type_that_the_cluster_lacks_beside_those_that_it_has_is_an_error() -> None:
-    with pytest.raises(
-        WorkloadError,
-        match=r"job 1: it asks for the GPU type 'P100', but the nodes are A100, T4, H100: .*gpu_types!=P100",
-    ):
-        Instance(Cluster.parse(CLUSTER), jobs_of(["T4", "P100"], [1, 1], [1.0, 1.0]))
+def test_a_type_that_the_cluster_lacks_binds_no_job_while_those_that_it_has_do() -> None:
+    jobs = jobs_of(["T4|P100", "P100"], [8, 20], [10.0, 10.0])
+    instance = Instance(Cluster.parse(CLUSTER), jobs, semantics=FREE)
+    assert starts_of(instance, "fifo") == {0: (0.0, {1, 2}), 1: (10.0, {0, 1, 2, 3})}
+    assert instance.ignored == {"jobs ask for a GPU type other than A100, T4, H100": 1}
 
 
 def test_a_job_larger_than_the_nodes_of_its_types_is_an_error() -> None:
