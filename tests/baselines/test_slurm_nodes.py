@@ -18,7 +18,7 @@ from gpusched_env.problem.partitions import Partition, Partitions
 from gpusched_env.problem.tenants import PRIORITY
 
 MINUTE_S = 60.0
-# arrival [min], nodes at least and at most (0 = no demand), GPUs of a part (without a demand, of the job), run time [min]
+# arrival [min], nodes at least and at most (0 = no demand), GPUs of a part (no demand: of the job), run time [min]
 Row = tuple[int, int, int, int, int]
 
 
