@@ -29,6 +29,7 @@ from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_note
 
 UNDATED: Final = "the file tells no time: it is taken as the last change in it; --at says when it was written"
 GPULESS: Final = "jobs without GPUs, or whose GPUs the file does not tell, are left out"
+PARTIAL: Final = "jobs with {} are left out"
 ENDED_NOTE: Final = "jobs that have ended are left out"
 OTHER: Final = "objects of other kinds are left out"
 NEGATIVE: Final = "jobs of negative priority, which is taken as 0"
@@ -107,7 +108,7 @@ def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource
             if told.end_s is not None:
                 found.notes[ENDED_NOTE] += 1
             elif not told.gpus:
-                found.notes[GPULESS] += 1
+                found.notes[PARTIAL.format(told.part) if told.part else GPULESS] += 1
             elif told.start_s is None and not told.active:
                 found.held.append(told.name)
             else:
@@ -175,6 +176,9 @@ def _add_gang(found: _Present, job: str, pods: list[tuple[Place, Pod, str]], arr
         start_s = min(pod.times_s[1] for _, pod, _ in placed)
         told |= {"start_s": start_s if start_s < math.inf else arrival_s, "nodes": dict(nodes)}
     count = sum(pod.gpus for _, pod, _ in placed or holds)
+    if not count and (part := next((pod.words.part for _, pod, _ in pods if pod.words.part), "")):
+        found.notes[PARTIAL.format(part)] += 1
+        return
     parts = parts_of(count, (pod.gpus for _, pod, _ in placed or holds))
     _add(found, place, job, count, told | {MIN_NODES: min(parts, 1), MAX_NODES: parts})
 

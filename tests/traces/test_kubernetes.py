@@ -25,6 +25,7 @@ from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
+from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
 from gpusched_env.traces.kubernetes.pods import PodObject
 from gpusched_env.traces.reading import resolve_source
@@ -114,6 +115,7 @@ def test_gpus_of_workloads(tmp_path: Path) -> None:
     assert report.notes == {
         "jobs that were evicted before; their start is their last admission, and earlier runs are lost": 1,
         "jobs admitted with fewer pods than they asked for": 2,
+        "jobs whose pods have unequal numbers of GPUs: nodes ignored": 1,
     }
 
 
@@ -140,15 +142,17 @@ def test_workloads_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_name_of_the_resource_is_an_option(tmp_path: Path) -> None:
-    text = SAMPLES["kueue"][0].replace(b"nvidia.com/gpu", b"amd.com/gpu")
+    text = SAMPLES["kueue"][0].replace(b"nvidia.com/gpu", b"x.com/gpu")
     (tmp_path / "w.json").write_bytes(text)
-    with pytest.raises(TraceError, match=r"(?s)no usable job.*CPU job"):
+    with pytest.raises(
+        TraceError, match=r"(?s)no usable job.*dropped 6: GPUs of another resource, which --gpu-resource may name"
+    ):
         read_trace(f"kueue:{tmp_path / 'w.json'}")
-    jobs, _ = read_trace(f"kueue:{tmp_path / 'w.json'}", gpu_resource="amd.com/gpu")
+    jobs, _ = read_trace(f"kueue:{tmp_path / 'w.json'}", gpu_resource="x.com/gpu")
     assert jobs.jobs["gpus"].tolist() == [8] * 6
     with pytest.raises(TraceError, match="gpu_resource names a resource of Kubernetes: write kubernetes:"):
-        read_trace("helios:x.csv", gpu_resource="amd.com/gpu")
-    shown = CliRunner().invoke(app, ["traces", "read", f"kueue:{tmp_path / 'w.json'}", "--gpu-resource", "amd.com/gpu"])
+        read_trace("helios:x.csv", gpu_resource="x.com/gpu")
+    shown = CliRunner().invoke(app, ["traces", "read", f"kueue:{tmp_path / 'w.json'}", "--gpu-resource", "x.com/gpu"])
     assert "6 records read, 6 jobs kept" in shown.output
 
 
@@ -491,6 +495,100 @@ def cohort(name: str, parent: str = "", quota: str = "") -> dict[str, Any]:
     made = {**queue(name, quota), "kind": "Cohort"}
     made["spec"] = {"parentName": parent, **({"resourceGroups": made["spec"]["resourceGroups"]} if quota else {})}
     return made
+
+
+def test_parts_of_gpus_are_what_they_are(tmp_path: Path) -> None:
+    """Slices, shares, devices of claims and GPUs of others are no CPU jobs; GPUs of AMD are GPUs of their own type."""
+    shares = "shares of GPUs, which are no whole GPUs"
+    slices = "slices of GPUs (MIG or partitions), which are no whole GPUs"
+    claims = "devices of resource claims (DRA), whose kind the file does not tell"
+    other = "GPUs of another resource, which --gpu-resource may name"
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({"nvidia.com/mig-3g.20gb": "1"}, {}, slices),
+        ({"amd.com/cpx_nps4": "1"}, {}, slices),
+        ({"nvidia.com/gpu.shared": 1}, {}, shares),
+        ({"aliyun.com/gpu-mem": 3}, {}, shares),
+        ({"koordinator.sh/gpu-memory-ratio": 50}, {}, shares),
+        ({GPU: 1, "nvidia.com/gpumem": 3000}, {}, shares),
+        ({}, {"annotations": {"gpu-fraction": "0.5"}}, shares),
+        ({}, {}, claims),
+        ({"x.com/gpu": 1}, {}, other),
+        ({"cpu": 1, "rdma/hca": 1}, {}, "CPU job (no GPUs)"),
+        ({GPU: 1, "nvidia.com/gpumem-percentage": 100}, {}, ""),
+        ({GPU: 2, "nvidia.com/mig-1g.5gb": 1}, {}, ""),
+        ({"amd.com/gpu": 8}, {}, ""),
+    ]
+    pods, workloads = [], []
+    for i, (limits, metadata, reason) in enumerate(cases):
+        pods.append(pod(f"p{i}", 2, 9, **metadata))
+        pods[-1]["spec"] = {"containers": [{"resources": {"limits": limits}}]}
+        pods[-1]["spec"] |= {"resourceClaims": [{"name": "gpu"}]} if reason == claims else {}
+        done = [condition("Admitted", 1), condition("Finished", 2)]
+        template = {"metadata": metadata, "spec": pods[-1]["spec"]}
+        workloads.append(workload(f"w{i}", done, None, podSets=[{"count": 1, "template": template}]))
+        del workloads[-1]["status"]["admission"]
+    lost = {reason: sum(one == reason for _, _, one in cases) for _, _, reason in cases if reason}
+    for name, objects in (("kubernetes", pods), ("kueue", workloads)):
+        jobs, report = read(tmp_path, name, *objects)
+        assert jobs.jobs["gpus"].tolist() == [1, 2, 8]
+        assert report.dropped == lost
+        if name == "kueue":  # what the admission counts as GPUs of pods that ask for shares are shares
+            workloads[5]["status"]["admission"] = {"podSetAssignments": [{"resourceUsage": {GPU: 1}, "count": 1}]}
+            assert read(tmp_path, name, *objects)[1].dropped == lost
+        now = json.loads(json.dumps(objects))
+        for one in now:
+            one["status"] = {"phase": "Running", "startTime": at(2), "conditions": [condition("Admitted", 1)]}
+        (tmp_path / "now.json").write_text("\n".join(map(json.dumps, now)))
+        found = snapshot_of(f"{name}:{tmp_path / 'now.json'}")
+        assert [job.gpus for job in (*found.running, *found.queued)] == [1, 2, 8]
+        told = {f"{count} jobs with {what} are left out" for what, count in lost.items() if "CPU" not in what}
+        assert told < set(found.notes)
+    jobs, report = read(tmp_path, "kubernetes", *pods)
+    assert jobs.attributes["gpu_type"].tolist() == ["", "", "AMD"]
+    assert report.notes == {f"jobs that hold, besides their whole GPUs, {slices}": 1}
+
+
+def test_nodes_with_parts_of_gpus_and_racks(tmp_path: Path) -> None:
+    """Racks of one name in two blocks are two; the GPUs of nodes that share or slice them are no whole GPUs."""
+
+    def labelled(name: str, gpus: str, resource: str = GPU, **labels: str) -> dict[str, Any]:
+        one = node(name, gpus, resource)
+        one["metadata"]["labels"] |= labels
+        return one
+
+    block, rack = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
+    nodes = [
+        *(labelled(f"n{i}", "8", **{block: f"b{i % 2}", rack: f"r{i // 4}"}) for i in range(8)),
+        labelled("amd", "4", "amd.com/gpu", **{block: "b0", rack: "r9"}),
+        labelled("free", "8"),
+        labelled("shared", "40", **{"nvidia.com/gpu.replicas": "5"}),
+        labelled("renamed", "40", "nvidia.com/gpu.shared"),
+        labelled("mixed", "14", "nvidia.com/mig-1g.5gb"),
+        labelled("single", "56", **{"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}),
+        labelled("whole", "8", **{"nvidia.com/gpu.replicas": "1", block: "b1", rack: "r1"}),
+    ]
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(nodes))
+    cluster, report = read_cluster(f"kubernetes:{tmp_path / 'nodes.yaml'}")
+    assert cluster.gpus == 84
+    assert cluster.racks["nodes"].tolist() == [2, 2, 2, 3, 1, 1]
+    assert cluster.gpu_types == ("H100", "AMD")
+    assert report.dropped == {
+        "GPUs that share their time, each of which counts as several": 1,
+        "shares of GPUs, which are no whole GPUs": 1,
+        "slices of GPUs (MIG or partitions), which are no whole GPUs": 2,
+    }
+    assert report.notes == {"nodes without a label of their rack, which become racks of their own kinds": 1}
+    names = kubernetes_node_names(tmp_path / "nodes.yaml")
+    assert " ".join(names) == "n0 n2 n1 n3 n4 n6 n5 n7 whole free amd"
+    order = {name: i for i, name in enumerate(names)}
+    assert cluster.nodes["rack"][[order[name] for name in ("n0", "n2", "n1", "n5")]].tolist() == [0, 0, 1, 3]
+    for keys in (["cloud.google.com/gce-topology-block"], ["topology.kubernetes.io/rack"]):
+        told = [labelled(f"n{i}", "8", **dict.fromkeys(keys, f"r{i % 3}")) for i in range(6)]
+        (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(told))
+        assert len(read_cluster(f"kubernetes:{tmp_path / 'nodes.yaml'}")[0].racks) == 3
+    for zone in ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"):
+        (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(labelled("n", "8", **{zone: "z"})))
+        assert read_cluster(f"kubernetes:{tmp_path / 'nodes.yaml'}")[1].notes  # no rack
 
 
 def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:

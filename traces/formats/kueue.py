@@ -45,7 +45,8 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                 math.inf if time is None else time for time in (told.arrival_s, told.start_s, told.end_s)
             )
             used, given = told.gpus, told.admission
-            reason = unusable(arrival, start, end) or ("number of GPUs unknown" if used is None else "")
+            reason = unusable(arrival, start, end) or ("" if used else told.part)
+            reason = reason or ("number of GPUs unknown" if used is None else "")
             if reason or used is None:
                 jobs.drop(place, reason)
                 continue

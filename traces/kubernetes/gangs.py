@@ -24,6 +24,7 @@ Array = np.ndarray
 FURTHER: Final = "further pod of a job, which is one job together with its first pod"
 REPLACED: Final = "jobs with pods that replaced others; the gang is the largest number of GPUs at one time"
 UNEQUAL: Final = "jobs whose pods have unequal numbers of GPUs: nodes ignored"
+BESIDES: Final = "jobs that hold, besides their whole GPUs, {}"
 NEVER_RAN: Final = "ended before a container ran"
 DIGEST: Final = 16  # [byte] two different jobs have equal digests with a probability below 1e-24 in a log of 1e7 pods
 
@@ -45,7 +46,8 @@ class Gang(msgspec.Struct, gc=False):
     end_s: float  # end of the last pod that has started
     gpus: int  # largest number of GPUs that its pods hold at one time [GPU]
     requested: int  # GPUs of all pods [GPU]
-    parts: int  # pods at that time, if each has as many GPUs; 0 = they differ
+    parts: int = 0  # pods at that time, if each has as many GPUs; 0 = they differ
+    part: str = ""  # what a pod requests of GPUs besides whole ones; "" = nothing
 
 
 class Gangs:
@@ -137,10 +139,8 @@ class Gangs:
     ) -> Gang:
         """Return the job of these pods."""
         if not members:
-            nothing = Words("", "", "", "")
-            return Gang(
-                name, group, queue, group_arrival_s, [], nothing, "", "", 0, math.inf, math.inf, math.inf, 0, 0, 0
-            )
+            nothing = Words("", "", "", "", "")
+            return Gang(name, group, queue, group_arrival_s, [], nothing, "", "", 0, math.inf, math.inf, math.inf, 0, 0)
         i = members[0]
         first = words[self._words[i]]
         if len(members) == 1:
@@ -148,7 +148,7 @@ class Gangs:
             return Gang(
                 name, group, queue, group_arrival_s, [self._numbers[i]], first, first.gpu_type, first.phase,
                 self._priorities[i], self._arrivals[i], start_s, self._ends[i] if start_s < math.inf else math.inf,
-                gpus, gpus, 1,
+                gpus, gpus, 1, first.part,
             )  # fmt: skip
         holds = [i for i in members if self._gpus[i]] or members
         types = dict.fromkeys(kind for i in holds if (kind := words[self._words[i]].gpu_type))
@@ -164,6 +164,7 @@ class Gangs:
             gpus,
             sum(self._gpus[i] for i in members),
             parts_of(gpus, (self._gpus[i] for i in holds)),
+            next((part for i in members if (part := words[self._words[i]].part)), ""),
         )  # fmt: skip
 
 
@@ -187,8 +188,12 @@ def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark:
         if reason:
             jobs.drop(place, NEVER_RAN if gang.start_s == math.inf and gang.status in ENDED else reason)
             return
+        if gang.part and not gang.gpus:
+            jobs.drop(place, gang.part)
+            return
         if gang.end_s > gang.start_s and gang.gpus:
             told = {remark: remark, REPLACED: gang.gpus < gang.requested, UNEQUAL: not gang.parts}
+            told[BESIDES.format(gang.part)] = gang.part
             for one in filter(told.get, told):
                 jobs.note(place, one)
         jobs.add(
@@ -220,7 +225,7 @@ def unusable(arrival_s: float, start_s: float, end_s: float) -> str:
 def parts_of(gpus: int, of_pods: Iterable[int]) -> int:
     """Return the number of pods that hold ``gpus`` GPUs; 0 = the pods with GPUs have different numbers of them."""
     each = {one for one in of_pods if one}
-    return gpus // each.pop() if len(each) == 1 else 0
+    return gpus // min(each) if len(each) == 1 and gpus % min(each) == 0 else 0
 
 
 def most_at_once(holds: Iterable[tuple[float, float, int]]) -> int:

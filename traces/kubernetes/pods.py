@@ -7,7 +7,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gpusched_env.traces.kubernetes.objects import REPAIR, PodSpec, Table, name_of, seconds, template_gpus, text, typed
+from gpusched_env.traces.kubernetes.objects import (
+    REPAIR,
+    PodSpec,
+    Table,
+    demand,
+    name_of,
+    product,
+    requested,
+    seconds,
+    text,
+    typed,
+)
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 SERVICES: Final = ("ReplicaSet", "DaemonSet", "StatefulSet")  # owners whose pods are no gang: each pod is a job
@@ -82,6 +93,7 @@ class Words(NamedTuple):
     queue: str
     gpu_type: str
     phase: str
+    part: str  # what it requests of GPUs besides whole ones; "" = nothing
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -117,8 +129,10 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     found = typed(place, record, PodObject)
     metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
     name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
-    queue = next((one for key in QUEUES if (one := text(place, metadata.labels or {}, key))), "")
-    gpu_type = text(place, spec.node_selector, "nvidia.com/gpu.product") if spec.node_selector else ""
+    queue = next((one for key in QUEUES if (one := text(place, metadata.labels, key))), "") if metadata.labels else ""
+    resources = requested(spec)
+    gpus, part = demand(place, spec, gpu_resource, resources, metadata.annotations)
+    gpu_type = product(place, spec.node_selector, resources)
     priority = spec.priority or 0
     if abs(priority) > MAX_WHOLE:
         place.refuse("priority", priority, f"expected a whole number; {REPAIR}")
@@ -130,23 +144,24 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     return Pod(
         f"{namespace}/{name}",
         _job(place, namespace, name, metadata, spec),
-        Words(namespace, queue, gpu_type, phase),
+        Words(namespace, queue, gpu_type, phase, part),
         (
             seconds(place, "creationTimestamp", metadata.creation_timestamp),
             start_s,
             end_s,
         ),
-        template_gpus(place, spec, gpu_resource) or 0,
+        gpus,
         priority,
     )
 
 
 def _job(place: Place, namespace: str, name: str, metadata: _Metadata, spec: PodSpec) -> str:
     """Return the job of a pod. The kind keeps a group, an owner and a pod of one name apart."""
-    marks = {**(metadata.labels or {}), **(metadata.annotations or {})}
-    for key in GROUPS:
-        if key in marks and (found := text(place, marks, key)):
-            return f"{GROUPS[key]}/{namespace}/{found}"
+    if metadata.labels or metadata.annotations:
+        marks = {**(metadata.labels or {}), **(metadata.annotations or {})}
+        for key in GROUPS:
+            if key in marks and (found := text(place, marks, key)):
+                return f"{GROUPS[key]}/{namespace}/{found}"
     if spec.workload_ref or spec.scheduling_group:
         parts = [text(place, spec.workload_ref or {}, key) for key in REFERENCES]
         parts.append(text(place, spec.scheduling_group or {}, "podGroupName"))

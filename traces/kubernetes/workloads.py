@@ -9,14 +9,18 @@ from typing import Final, NamedTuple
 
 from gpusched_env.traces.kubernetes.gangs import parts_of
 from gpusched_env.traces.kubernetes.objects import (
+    AMD,
+    SHARES,
     PodSpec,
     Table,
+    demand,
     entries,
     gpus,
     labels,
+    parts_of_gpus,
+    requested,
     table,
     tables,
-    template_gpus,
     text,
     typed,
     when,
@@ -42,6 +46,7 @@ class Admission(NamedTuple):
     pods: int  # 0 = not told
     parts: tuple[tuple[int, int], ...]  # pods and GPUs of each, by pod set
     nodes: dict[str, int]  # name of each node -> GPUs there; empty = not told
+    part: str  # as in QueuedWork
 
 
 class QueuedWork(NamedTuple):
@@ -61,6 +66,7 @@ class QueuedWork(NamedTuple):
     evicted: bool
     reason: str  # of its end
     active: bool
+    part: str  # what it requests of GPUs besides whole ones; "" = nothing
     nodes: tuple[int, int]  # least and most; (0, 0) = the pods have different numbers of GPUs
 
 
@@ -85,8 +91,11 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
     given = _admission(place, table(place, status, "admission"), gpu_resource)
     pod_sets = tables(place, spec, "podSets")
     sets = _pod_sets(place, pod_sets, gpu_resource)
-    used = (sum(pods * each for pods, each in sets) if sets else None) if given.gpus is None else given.gpus
-    parts = parts_of(used or 0, (each for pods, each in sets or given.parts if pods))
+    part = next((part for _, _, part in sets if part), given.part)
+    used = (sum(pods * each for pods, each, _ in sets) if sets else None) if given.gpus is None else given.gpus
+    used = 0 if part == SHARES else used
+    told = sets if any(each for _, each, _ in sets) else given.parts
+    parts = parts_of(used or 0, (each for pods, each, *_ in told if pods))
     one = parts and [table(place, one, "topologyRequest").get("required") for one in pod_sets] == [HOST]
     priority = whole(place, spec, "priority", 0)
     limit = whole(place, spec, "maximumExecutionTimeSeconds", 0)
@@ -105,6 +114,7 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
         evicted,
         reason,
         spec.get("active") is not False,
+        part,
         (1, 1) if one else (min(parts, 1), parts),
     )
 
@@ -113,7 +123,7 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
     """Return the GPUs of an admission; ``resourceUsage`` is already multiplied by the number of pods."""
     found: int | None = None
     flavors: dict[str, None] = {}
-    parts: list[tuple[int, int]] = []
+    part, parts = "", list[tuple[int, int]]()
     nodes: Counter[str] = Counter()
     for assigned in tables(place, admission, "podSetAssignments"):
         usage = table(place, assigned, "resourceUsage")
@@ -121,7 +131,9 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
         if own is None and usage:
             own = 0
         found = found if own is None else (found or 0) + own
-        flavor = text(place, table(place, assigned, "flavors"), gpu_resource)
+        part = part or parts_of_gpus(usage, gpu_resource)
+        given = table(place, assigned, "flavors")
+        flavor = text(place, given, gpu_resource) or (own and text(place, given, AMD))
         flavors |= {flavor: None} if flavor else {}
         parts.append((max(whole(place, assigned, "count", 0), 0), 0))
         if own and parts[-1][0]:
@@ -130,18 +142,19 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
                 nodes[node] += pods * parts[-1][1]
     told = dict(nodes) if sum(nodes.values()) == found and min(nodes.values(), default=0) > 0 else {}
     pods = sum(count for count, _ in parts)
-    return Admission(text(place, admission, "clusterQueue"), found, tuple(flavors), pods, tuple(parts), told)
+    return Admission(text(place, admission, "clusterQueue"), found, tuple(flavors), pods, tuple(parts), told, part)
 
 
-def _pod_sets(place: Place, pod_sets: list[Table], gpu_resource: str) -> tuple[tuple[int, int], ...]:
-    """Return the pods of each pod set, and the GPUs that each of them requests."""
-    return tuple(
-        (
-            max(whole(place, one, "count", 1), 0),
-            template_gpus(place, typed(place, table(place, one, "template", "spec"), PodSpec), gpu_resource) or 0,
+def _pod_sets(place: Place, pod_sets: list[Table], gpu_resource: str) -> list[tuple[int, int, str]]:
+    """Return the pods of each pod set, the GPUs that each of them requests, and what else of GPUs."""
+    found = []
+    for one in pod_sets:
+        spec = typed(place, table(place, one, "template", "spec"), PodSpec)
+        marks = table(place, one, "template", "metadata", "annotations")
+        found.append(
+            (max(whole(place, one, "count", 1), 0), *demand(place, spec, gpu_resource, requested(spec), marks))
         )
-        for one in pod_sets
-    )
+    return found
 
 
 def _domains(place: Place, assignment: Table) -> Iterator[tuple[str, int]]:

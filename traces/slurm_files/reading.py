@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.problem.cluster import MOST_GPUS, Cluster, NodeGroup
-from gpusched_env.traces.node_lists import GPU_TYPE, NO_RACKS, UNNAMED
+from gpusched_env.problem.cluster import MOST_GPUS, Cluster
+from gpusched_env.traces.node_lists import NO_RACKS, UNNAMED, in_racks
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD, span_s
@@ -144,26 +143,18 @@ class _Builder:
 
     def _cluster(self, kept: list[SlurmNode]) -> tuple[Cluster, tuple[SlurmNode, ...]]:
         """Return the cluster and its nodes in its order: kinds as they first occur, in a kind the switches."""
-        kinds: dict[tuple[int, str], dict[str, list[SlurmNode]]] = {}
-        for node in kept:
-            kinds.setdefault((node.gpus, node.gpu_type), {}).setdefault(node.switch, []).append(node)
-        groups: list[NodeGroup] = []
-        for (gpus, gpu_type), switches in kinds.items():
-            for count, equal in groupby(switches.values(), len):
-                racks = len(list(equal))
-                groups.append(NodeGroup(count * racks, gpus, gpu_type or GPU_TYPE, count if racks > 1 else None))
-        nodes = tuple(node for switches in kinds.values() for nodes in switches.values() for node in nodes)
+        groups, nodes = in_racks((node.gpus, node.gpu_type, node.switch, node) for node in kept)
         notes, switched = self.report.notes, any(node.switch for node in kept)
         if untyped := sum(not node.gpu_type for node in nodes):
             notes[UNNAMED] = untyped
         if not switched:
-            notes[NO_RACKS] = len(kinds)
+            notes[NO_RACKS] = len({(node.gpus, node.gpu_type) for node in nodes})
         elif free := sum(not node.switch for node in nodes):
             notes[NO_SWITCH] = free
-        used = [switch for switches in kinds.values() for switch in switches if switch]
-        if mixed := sum(count > 1 for count in Counter(used).values()):
+        used = Counter(switch for _, _, switch in {(node.gpus, node.gpu_type, node.switch) for node in nodes})
+        if mixed := sum(count > 1 for switch, count in used.items() if switch):
             notes[MIXED] = mixed
-        return Cluster(groups), nodes
+        return Cluster(groups), tuple(nodes)
 
     def _remark(self, slurm: SlurmCluster) -> None:
         """Write the remarks on states, partitions and accounting into the report."""
