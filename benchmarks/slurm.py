@@ -1,6 +1,6 @@
 """A replay under Slurm's rules: CPU seconds for 100,000 jobs of 50 tenants on 2,000 GPUs.
 
-    python benchmarks/slurm.py [--jobs 100000] [--gpus 2000] [--tenants 50] [--repeats 3] [--schedulers slurm ...]
+    python benchmarks/slurm.py [--jobs 100000] [--gpus 2000] [--tenants 50] [--repeats 3] [--nodes] [--schedulers slurm ...]
 
 Jobs are those of growth.py. Their time limits are 1 to 5 times their run times, and each belongs to one of the tenants,
 uniformly. Kernels are compiled before the clock starts. Times are CPU seconds, so that other processes do not count;
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from poisson_jobs import FREE, GANGS, LOAD, SHARES, columns
+from poisson_jobs import FREE, GANGS, LOAD, MACHINE, SHARES, columns
 from rich.console import Console
 from rich.table import Table
 
@@ -25,7 +25,7 @@ from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.partitions import PARTITION, Partition, Partitions
 from gpusched_env.problem.tenants import TENANT
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.support.commands import run_script
 
@@ -50,20 +50,27 @@ class Settings:
     """Demand / capacity."""
     partitions: int = 0
     """Partitions, each of an equal number of nodes, to which jobs belong uniformly; 0 = none."""
+    nodes: bool = False
+    """Each job demands as few nodes as can hold it, so that plans are made by node."""
     repeats: int = 3
     """Runs of each scheduler."""
     schedulers: tuple[str, ...] = SCHEDULERS
     """Schedulers to measure."""
 
 
-def instance_of(jobs: int, gpus: int, tenants: int, load: float, partitions: int = 0, seed: int = 0) -> Instance:
+def instance_of(
+    jobs: int, gpus: int, tenants: int, load: float, partitions: int = 0, by_node: bool = False, seed: int = 0
+) -> Instance:
     """Draw the jobs, their limits, their tenants and their partitions."""
     rng, workload, cluster = columns(jobs, gpus, seed, load, dict(zip(GANGS, SHARES, strict=True)))
     rows = workload.jobs
     limits = np.ceil(rows["duration_s"] * rng.uniform(1.0, 5.0, jobs))
     names = np.array([f"tenant-{number:02d}" for number in range(tenants)])[rng.integers(0, tenants, jobs)]
+    attributes = {TENANT: names}
+    if by_node:
+        attributes |= dict.fromkeys((MIN_NODES, MAX_NODES), -(-rows["gpus"] // MACHINE))
     with_limits = Workload.from_columns(
-        rows["arrival_s"], rows["gpus"], rows["duration_s"], estimate_s=limits, attributes={TENANT: names}
+        rows["arrival_s"], rows["gpus"], rows["duration_s"], estimate_s=limits, attributes=attributes
     )
     if not partitions:
         return Instance(cluster, with_limits, None, FREE)
@@ -78,8 +85,10 @@ def instance_of(jobs: int, gpus: int, tenants: int, load: float, partitions: int
 
 def main(settings: Settings) -> None:
     """Measure, and print a table."""
-    small = instance_of(1_000, 64, settings.tenants, settings.load, min(settings.partitions, 2))
-    instance = instance_of(settings.jobs, settings.gpus, settings.tenants, settings.load, settings.partitions)
+    small = instance_of(1_000, 64, settings.tenants, settings.load, min(settings.partitions, 2), settings.nodes)
+    instance = instance_of(
+        settings.jobs, settings.gpus, settings.tenants, settings.load, settings.partitions, settings.nodes
+    )
     table = Table(title=f"{settings.jobs:,} jobs, {settings.gpus:,} GPUs, {settings.tenants} tenants")
     for heading in ("scheduler", "median [s]", "worst [s]", "mean JCT [s]", "target"):
         table.add_column(heading, justify="left" if heading == "scheduler" else "right")

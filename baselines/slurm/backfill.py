@@ -15,17 +15,27 @@ from gpusched_env.baselines.slurm.cells import (
     first_room_in_cells,
     free_in_partition,
     limit_left_s,
-    place_parts,
     share_out,
     sum_cells,
     take_parts,
+    time_reservations,
+)
+from gpusched_env.baselines.slurm.nodes import (
+    add_gang_end,
+    add_start,
+    begin_nodes,
+    book_nodes,
+    first_on_nodes,
+    fits_cycle,
+    has_room_now,
+    list_open,
+    may_fit,
 )
 from gpusched_env.baselines.slurm.profile import add_up, first_room, has_room, slot_after, slot_of, take_room
 from gpusched_env.baselines.slurm.queue import job_of, remove, remove_others
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
 from gpusched_env.baselines.slurm.usage import add_held, is_over
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.state import ACTIVE, Run
 
 
@@ -49,6 +59,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         m["last"] = min(m["last"], m["begin"] + m["tests"] - 1)
     if m["divided"]:
         count_free(sim, plan)
+    if m["by_node"]:
+        list_open(sim, plan)
     drop_large(sim, plan)
     if m["last"] < m["begin"]:
         plan.planned_s[plan.order[m["begin"]]] = math.inf
@@ -59,6 +71,10 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         plan.free[i] = 0
     plan.free[0] = w["free_gpus"]
     if m["divided"]:
+        time_reservations(sim, plan)
+    if m["by_node"]:
+        begin_nodes(plan)
+    elif m["divided"]:
         begin_cells(sim, plan)
     elif w["closings"] > 0:
         plan.free[0] -= failed_gpus(sim)
@@ -69,10 +85,12 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
             slot = max(slot_after(end_s, m["slot_s"]) - base, 1)
             if slot < slots:
                 plan.free[slot] += r["gpus"]
-                if m["divided"]:
+                if m["by_node"]:
+                    add_gang_end(sim, plan, sim.running[i], slot)
+                elif m["divided"]:
                     add_end(sim, plan, sim.running[i], slot)
     add_up(plan)
-    if m["divided"]:
+    if m["divided"] and not m["by_node"]:
         sum_cells(plan)
     for t in range(len(plan.tests)):
         plan.tests[t] = 0
@@ -107,6 +125,9 @@ def drop_large(sim: Run, plan: SlurmState) -> None:
     while m["last"] >= m["at"]:
         request = plan.order[m["last"]]
         row = job_of(plan, request)
+        if m["by_node"] and not may_fit(sim, plan, request):
+            m["last"] -= 1
+            continue
         free = free_in_partition(sim, plan, request) if m["divided"] else sim.world["free_gpus"]
         if sim.jobs[row]["gpus"] <= free:
             m["last_slots"] = slots_now(sim, plan, time_left_s(sim, plan, request, row))
@@ -122,8 +143,14 @@ def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
     """
     m = plan.memory
     while m["last"] > m["at"]:
-        gang = sim.jobs[job_of(plan, plan.order[m["last"]])]["gpus"]
-        if begin >= m["last_slots"] or has_room(plan, begin, min(end, m["last_slots"]), gang):
+        request = plan.order[m["last"]]
+        gang = sim.jobs[job_of(plan, request)]["gpus"]
+        if begin >= m["last_slots"]:
+            return
+        if m["by_node"]:
+            if has_room_now(sim, plan, request, m["last_slots"]):
+                return
+        elif has_room(plan, begin, min(end, m["last_slots"]), gang):
             return
         begin = 0  # the entries before this one have not been looked at
         m["last"] -= 1
@@ -148,6 +175,10 @@ def slots_now(sim: Run, plan: SlurmState, left_s: float) -> int:
 @kernel
 def first_begin(sim: Run, plan: SlurmState, request: int, begin: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none."""
+    if plan.memory["by_node"]:
+        if begin == 0 and has_room_now(sim, plan, request, length_now):
+            return 0
+        return first_on_nodes(sim, plan, request, length)
     if plan.memory["divided"]:
         return first_room_in_cells(sim, plan, request, begin, length_now, length)
     return first_room(plan, begin, sim.jobs[job_of(plan, request)]["gpus"], length_now, length)
@@ -179,12 +210,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
         length = max(math.ceil(left_s / slot_s), 1)
         begin = first_begin(sim, plan, request, 0, length_now, length)
         if begin == 0:
-            if m["divided"]:
-                share_out(plan, gang)
-                found = place_parts(sim, plan, request)
-            else:
-                found = fits(sim, plan.kinds[request], gang, m["rule"])
-            if found:
+            if fits_cycle(sim, plan, request, length_now):
                 take_plan(sim, plan, 0, length_now, gang)
                 m["started"] += 1
                 plan.planned_s[request] = now_s
@@ -200,10 +226,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
             plan.planned_s[request] = (base + begin) * slot_s
             first = plan.planned[plan.partition[request]] == 0
             if (m["backfill"] == CONSERVATIVE or first) and -plan.ranks[request] >= m["least_reserve"]:
-                if m["divided"]:
-                    share_out(plan, gang)
-                    if m["one_plan"] == 1:
-                        plan.booked[row] = m["cycle"]
+                plan.booked[row] = m["cycle"]
                 take_plan(sim, plan, begin, begin + length, gang)
                 plan.planned[plan.partition[request]] += 1
         m["at"] += 1
@@ -213,7 +236,15 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
 @kernel
 def take_plan(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> None:
     """Take the GPUs of a gang from slot ``begin`` until before slot ``end``; with partitions, those of ``parts``."""
-    if plan.memory["divided"]:
+    if plan.memory["by_node"]:
+        if begin == 0:
+            add_start(sim, plan, end, gang)
+        else:
+            book_nodes(plan, begin, end, gang)
+        drop_blocked(sim, plan, begin, end)
+    elif plan.memory["divided"]:
+        if begin > 0:
+            share_out(plan, gang)
         take_parts(plan, begin, end)
     else:
         take_room(plan, begin, end, gang)

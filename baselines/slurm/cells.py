@@ -43,11 +43,16 @@ def failed_gpus(sim: Run) -> int:
 
 @kernel(lazy=True)
 def begin_cells(sim: Run, plan: SlurmState) -> None:
-    """Begin the profiles with the GPUs ``unused``, and write the slots in which reservations close nodes."""
+    """Begin the profiles with the GPUs ``unused``."""
     for cell in range(len(plan.unused)):
         for at in range(plan.cells.shape[1]):
             plan.cells[cell, at] = 0
         plan.cells[cell, 0] = plan.unused[cell]
+
+
+@kernel(lazy=True)
+def time_reservations(sim: Run, plan: SlurmState) -> None:
+    """Write the slots in which reservations close nodes."""
     base = slot_of(sim.world["clock_s"], plan.memory["slot_s"])
     for r in range(len(plan.closes_s)):
         plan.shut_from[r] = slot_of(plan.closes_s[r], plan.memory["slot_s"]) - base
@@ -222,7 +227,7 @@ def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
 
 
 @kernel(lazy=True)
-def room_now(sim: Run, plan: SlurmState, request: int) -> int:
+def count_room(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``."""
     count_free(sim, plan)
     total = 0
@@ -308,16 +313,6 @@ def sum_cells(plan: SlurmState) -> None:
 
 
 @kernel(lazy=True)
-def fits_now(sim: Run, plan: SlurmState, request: int) -> bool:
-    """Return whether a job can start in the main pass; its GPUs are then in ``chosen``."""
-    gang = sim.jobs[plan.row_of[request]]["gpus"]
-    if room_now(sim, plan, request) < gang:
-        return False
-    share_out(plan, gang)
-    return place_parts(sim, plan, request)
-
-
-@kernel(lazy=True)
 def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
     """Count the GPUs of a gang that a job could use, also until its time limit."""
     count = 0
@@ -336,27 +331,28 @@ def in_grace(sim: Run, number: int) -> bool:
     return r["phase"] == ACTIVE and (r["lease_s"] < np.inf or r["lease_over"] == 1)
 
 
+@kernel
+def leaves(sim: Run, number: int) -> bool:
+    """Return whether a gang writes a checkpoint, or will be preempted at the end of its grace time."""
+    return sim.replicas[number]["phase"] == CHECKPOINTING or in_grace(sim, number)
+
+
 @kernel(lazy=True)
 def needed(sim: Run, plan: SlurmState, request: int) -> int:
     """Return the GPUs that a job lacks, beyond those that are free for it, in checkpoints or in grace times."""
-    lacks = sim.jobs[plan.row_of[request]]["gpus"] - room_now(sim, plan, request)
+    lacks = sim.jobs[plan.row_of[request]]["gpus"] - count_room(sim, plan, request)
     for i in range(sim.world["running"]):
-        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING or in_grace(sim, sim.running[i]):
+        if leaves(sim, sim.running[i]):
             lacks -= useful_gpus(sim, plan, request, sim.running[i])
     return lacks
 
 
 @kernel(lazy=True)
 def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
-    """Keep the free GPUs of its partition for a job that waits for victims to end their grace times or checkpoints.
+    """Keep the nodes of its partition for a job that cannot start, from later jobs of other partitions.
 
-    Otherwise, later jobs of other partitions would take them, and two victims could take turns for ever.
+    As in Slurm (``_schedule`` of job_scheduler.c), the rest of the main pass starts nothing on these nodes.
     """
-    for i in range(sim.world["running"]):
-        number = sim.running[i]
-        leaves = sim.replicas[number]["phase"] == CHECKPOINTING or in_grace(sim, number)
-        if leaves and useful_gpus(sim, plan, request, number) > 0:
-            for cell in range(len(plan.kept)):
-                if may_use(sim, plan, request, cell):
-                    plan.kept[cell] = 1
-            return
+    for cell in range(len(plan.kept)):
+        if plan.within[sim.class_set[plan.kinds[request]], cell] > 0:
+            plan.kept[cell] = 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue, overrun_s
-from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
-from gpusched_env.baselines.slurm.preemption import choose_victims, grace_end_s
+from gpusched_env.baselines.slurm.cells import keep_cells
+from gpusched_env.baselines.slurm.nodes import fits_main
+from gpusched_env.baselines.slurm.preemption import choose_victims, grace_end_s, keeps_places, waits_for_victims
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
     BEGUN,
@@ -26,8 +27,8 @@ from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_us
 from gpusched_env.core.driver import ASSIST, BEGINS, LEASE, NOTHING, PREEMPT, START, WAIT, Choice, policy
 from gpusched_env.core.events import expired
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.state import Run
+from gpusched_env.support.units import LATEST_S
 
 
 @policy
@@ -76,7 +77,8 @@ def write_start(sim: Run, choice: Choice, plan: SlurmState, row: int) -> int:
     c = choice.made
     c["row"] = row
     c["rule"] = plan.memory["rule"]
-    c["gpus"] = sim.jobs[row]["gpus"] if plan.memory["divided"] else 0
+    m = plan.memory
+    c["gpus"] = sim.jobs[row]["gpus"] if m["divided"] or (m["by_node"] and m["phase"] == FILL) else 0
     return START
 
 
@@ -111,7 +113,7 @@ def next_of_cycle(sim: Run, choice: Choice, plan: SlurmState) -> int:
             begin_cycle(sim, plan)
             m["phase"] = FILL
         else:
-            m["wake_s"] = m["cycle_s"] + m["interval_s"]
+            m["wake_s"] = min(m["wake_s"], m["cycle_s"] + m["interval_s"])
     if m["phase"] == FILL:
         row = fill_next(sim, plan)
         if row >= 0:
@@ -133,7 +135,7 @@ def end_point(sim: Run, choice: Choice, plan: SlurmState) -> int:
         count_rates(sim, plan)
     m["phase"] = OVER
     choice.made["until_s"] = m["wake_s"]
-    return WAIT if m["wake_s"] < math.inf else NOTHING
+    return WAIT if m["wake_s"] <= LATEST_S else NOTHING
 
 
 @kernel
@@ -160,9 +162,11 @@ def line_up(sim: Run, plan: SlurmState) -> None:
 def first_start(sim: Run, plan: SlurmState) -> int:
     """Continue the main pass, up to the first job that cannot start; return the job that starts, -1 = none.
 
-    With partitions, it goes on with requests of other partitions. Jobs over a limit of their tenant block no others.
+    With partitions, it goes on with requests of other partitions, on other nodes. Jobs over a limit of their tenant
+    block no others.
     """
     m = plan.memory
+    after = CYCLE
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
         request = plan.order[m["at"]]
         row = job_of(plan, request)
@@ -174,7 +178,7 @@ def first_start(sim: Run, plan: SlurmState) -> int:
         if plan.stopped[plan.partition[request]]:
             m["at"] += 1
             continue
-        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kinds[request], gang, m["rule"]):
+        if fits_main(sim, plan, request):
             leave_queue(plan, request, gang)
             m["at"] += 1
             return row
@@ -184,11 +188,12 @@ def first_start(sim: Run, plan: SlurmState) -> int:
             if m["victims"] > 0:
                 m["phase"] = VICTIMS
                 return -1
+        if m["preempts"] == 1 and not keeps_places(sim, plan, request) and waits_for_victims(sim, plan, request):
+            after = ENDS  # a cycle could give away the places that are to become free
         if m["divided"] == 0:
             break
         plan.stopped[plan.partition[request]] = 1
-        if m["preempts"] == 1:
-            keep_cells(sim, plan, request)
+        keep_cells(sim, plan, request)
         m["at"] += 1
-    m["phase"] = CYCLE
+    m["phase"] = after
     return -1

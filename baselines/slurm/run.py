@@ -46,12 +46,13 @@ def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
         "reservations": len(cells["closes_s"]), "requests": len(row_of), "jobs": jobs,
         "partitions": int(partition.max()) + 1, "replicas": instance.cluster.gpus * instance.gpu_jobs + 1,
         "counters": int(caps["counter"].max(initial=-1)) + 1, "tenants": len(tree.names),
+        **node_sizes(instance, rules, row_of, slots),
     }  # fmt: skip
     state: SlurmState = Batched(
         SlurmState,
         1,
         sizes,
-        memory=rules_of(rules, capped=len(caps["counter"]) > 0, several=several, divided=is_divided(instance)),
+        memory=rules_of(rules, capped=len(caps["counter"]) > 0, several=several, instance=instance),
         **cells,
         **requests,
         runs_as=runs_as,
@@ -67,13 +68,13 @@ def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
     return state
 
 
-def rules_of(rules: Slurm, capped: bool, several: bool, divided: bool) -> np.ndarray:
-    """RULES_DTYPE: the rules of a run before its first event; ``divided``: passes must distinguish nodes."""
+def rules_of(rules: Slurm, capped: bool, several: bool, instance: Instance) -> np.ndarray:
+    """RULES_DTYPE: the rules of a run before its first event."""
     m = np.zeros((), RULES_DTYPE)
     m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
     m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
     m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
-    m["capped"], m["divided"] = capped, divided
+    m["capped"], m["divided"], m["by_node"] = capped, is_divided(instance), instance.node_counts is not None
     m["rule"] = rule_number(rules.placement)
     m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
     m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
@@ -85,6 +86,20 @@ def rules_of(rules: Slurm, capped: bool, several: bool, divided: bool) -> np.nda
     m["exempt_s"] = rules.preempt_exempt_s
     m["cycle_s"], m["blocked"] = -math.inf, -1
     return m
+
+
+def node_sizes(instance: Instance, rules: Slurm, row_of: np.ndarray, slots: int) -> dict[str, int]:
+    """Return the lengths of the arrays of nodes.py, which are empty if no job demands a number of nodes."""
+    names = ("entry_lists", "node_slots", "entries", "plan_nodes", "node_gpus", "kinds")
+    counts, cluster = instance.node_counts, instance.cluster
+    if counts is None:
+        return dict.fromkeys(names, 0)
+    gpus = instance.workload.jobs["gpus"].astype(np.int64)
+    parts = np.minimum(gpus // np.maximum(counts.part[counts.of_job], 1), len(cluster.nodes))
+    booked = int(np.sort(parts[row_of])[::-1][: rules.bf_max_job_test].sum())
+    entries = cluster.gpus + 2 * min(booked, len(cluster.nodes) * slots)
+    return dict(zip(names, (3, slots, entries, len(cluster.nodes), int(cluster.nodes["gpus"].max()) + 1,
+                            len(instance.classes)), strict=True))  # fmt: skip
 
 
 def recall(plan: SlurmState, past: PastUsage, names: tuple[str, ...]) -> None:

@@ -23,6 +23,7 @@ RULES_DTYPE: Final = np.dtype(
         ("capped", "<i8"),  # 1 = GPUs or jobs of some tenant or QOS are limited
         ("rule", "<i8"),  # placement rule
         ("divided", "<i8"),  # 1 = there are partitions or reservations
+        ("by_node", "<i8"),  # 1 = some jobs demand a number of nodes
         # passes
         ("depth", "<i8"),  # jobs that the main pass looks at
         ("backfill", "<i8"),  # NONE, EASY, CONSERVATIVE
@@ -51,6 +52,10 @@ RULES_DTYPE: Final = np.dtype(
         ("at", "<i8"),  # next entry of ``order`` that a pass looks at
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started
+        ("entries", "<i8"),  # in use, see nodes.py
+        ("open_nodes", "<i8"),  # entries in use
+        ("near", "<i8"),  # entries in use
+        ("search", "<i8"),  # number of the last search
         ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
         ("blocked", "<i8"),  # request for which victims have been chosen; -1 = none
         ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
@@ -78,7 +83,7 @@ class SlurmState(Handle):
     node_in = array(np.int32, "cells")  # a node of each cell
     within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
     unused = array(np.int64, "cells")  # [GPU] free now
-    kept = array(np.int8, "cells")  # 1 = free GPUs are kept for a job until grace times are over
+    kept = array(np.int8, "cells")  # 1 = nodes are kept for a job at which the main pass has stopped
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
     mine = array(np.int64, "cells")  # cells that the job may use, scratch
     closers = array(np.int32, "cells", "reservations")  # that close the cell to the job, scratch
@@ -89,6 +94,24 @@ class SlurmState(Handle):
     opens_s = array(np.float64, "reservations")  # [s]
     shut_from = array(np.int64, "reservations")  # slots in which the nodes are closed
     shut_until = array(np.int64, "reservations")
+    # plans by node, see nodes.py
+    first_entry = array(np.int32, "entry_lists", "node_slots")  # of each list and slot; -1 = none
+    entry_node = array(np.int32, "entries")
+    entry_count = array(np.int32, "entries")  # [GPU] that become free; of a booking, the slot in which it ends
+    entry_begin = array(np.int32, "entries")  # slot in which a booking begins
+    entry_next = array(np.int32, "entries")  # of the same list and slot; -1 = none
+    entry_before = array(np.int32, "entries")  # earlier booking of the same node
+    last_booking = array(np.int32, "plan_nodes")  # entry
+    soon = array(np.int64, "plan_nodes")  # first slot of the first booking of each node
+    open_nodes = array(np.int32, "plan_nodes")  # that had free GPUs when the cycle began
+    near = array(np.int32, "plan_nodes")  # nodes that the search has met, scratch
+    met_in = array(np.int64, "plan_nodes")  # number of the last search that has met the node
+    have = array(np.int64, "plan_nodes")  # [GPU] free in the slot of the search, scratch
+    barriers = array(np.int64, "plan_nodes")  # reasons why the job cannot use the node there, scratch
+    rooms = array(np.int64, "node_gpus")  # [GPU] that the job may use of a node by its free GPUs, scratch
+    shut = array(np.int8, "reservations")  # 1 = closes nodes in the slots of the search, scratch
+    bound = array(np.int64, "kinds")  # [GPU] that a gang of each class could use when the cycle began
+    bound_in = array(np.int64, "kinds")  # the number of that cycle
     row_of = array(np.int32, "requests")  # job of each request
     request = array(np.int32, "jobs_and_end")  # first request of each job, and the end
     runs_as = array(np.int32, "jobs")  # request with which the job started last; its first one if it has not run

@@ -333,7 +333,7 @@ def reserve_explicit(sim: Run, row: int, explicit: int, shares: bool) -> tuple[i
         return TOO_FEW_GPUS, kind, 0
     if w["choices"] > 0:
         kind = class_there(sim, row, explicit)
-    return reserve_given(sim, kind, explicit, shares), kind, explicit
+    return reserve_given(sim, kind, gang, explicit, shares), kind, explicit
 
 
 @helper

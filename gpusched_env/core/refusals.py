@@ -30,10 +30,11 @@ REFUSALS: Final = (
     "the job was refused",
     "one of these GPUs is outside the job's partition, or reserved for others",
     f"until_s of a lease is later than {LATEST_S:g} s, the latest time of the clock; inf = no lease",
+    "these GPUs split the gang in another way than its min_nodes and max_nodes demand",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
     MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED,
-    LEASE_TOO_LATE,
+    LEASE_TOO_LATE, SPLITS_PART,
 ) = range(len(REFUSALS))  # fmt: skip

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.placement.taking import is_closed
-from gpusched_env.core.state import ACTIVE, Run
+from gpusched_env.core.state import ACTIVE, DRAIN, Run
 
 
 @kernel(lazy=True)
@@ -36,11 +35,11 @@ def close_nodes(sim: Run) -> int:
 
 @kernel(lazy=True)
 def must_leave(sim: Run, number: int) -> bool:
-    """Return whether a gang holds a GPU of a machine that is closed to it."""
-    kind = sim.jobs[sim.replicas[number]["job"]]["job_class"]
+    """Return whether a gang holds a GPU of a machine that is closed to it, not only drained."""
+    group = sim.class_set[sim.jobs[sim.replicas[number]["job"]]["job_class"]]
     seat = sim.replicas[number]["first_gpu"]
     while seat >= 0:
-        if is_closed(sim, kind, sim.gpu_node[seat % sim.world["gpus"]]):
+        if sim.closed[group, sim.gpu_node[seat % sim.world["gpus"]]] % DRAIN > 0:
             return True
         seat = sim.gpu_next[seat]
     return False

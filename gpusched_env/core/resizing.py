@@ -93,7 +93,7 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
     lent = lend(sim, number, FREE)
     end = size
     if rule == EXPLICIT:
-        refusal = reserve_given(sim, kind, size, False)
+        refusal = reserve_given(sim, kind, size, size, False)
     elif size > w["free_gpus"] + lent:
         refusal = TOO_FEW_GPUS
     else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.placement.parts import in_whole_parts
 from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.placement.taking import is_closed, unable
-from gpusched_env.core.refusals import APPLIED, BAD_GPUS, CANNOT_RUN, IS_CLOSED, MAY_NOT_SHARE, NO_MEMORY
+from gpusched_env.core.placement.taking import in_parts, is_closed, unable
+from gpusched_env.core.refusals import APPLIED, BAD_GPUS, CANNOT_RUN, IS_CLOSED, MAY_NOT_SHARE, NO_MEMORY, SPLITS_PART
 from gpusched_env.core.sharing.seats import (
     largest_sub_batch,
     leave_seats,
@@ -18,10 +19,11 @@ from gpusched_env.core.state import Run
 
 
 @kernel(lazy=True)
-def reserve_given(sim: Run, kind: int, given: int, share: bool) -> int:
+def reserve_given(sim: Run, kind: int, gang: int, given: int, share: bool) -> int:
     """Reserve the GPUs ``chosen[:given]`` for a job class; return an index into REFUSALS, APPLIED = all of them.
 
-    ``share``: other gangs may hold some of them. Of GPUs that are refused, none stays reserved.
+    They are those of copies of ``gang`` GPUs. ``share``: other gangs may hold some of them. Of GPUs that are refused,
+    none stays reserved.
     """
     for i in range(given):
         gpu = sim.chosen[i]
@@ -32,6 +34,10 @@ def reserve_given(sim: Run, kind: int, given: int, share: bool) -> int:
         if unable(sim, kind, node):
             leave_seats(sim, 0, i + 1)
             return IS_CLOSED if is_closed(sim, kind, node) else CANNOT_RUN
+    for copy in range(given // gang if in_parts(sim, kind) else 0):
+        if not in_whole_parts(sim, kind, copy * gang, (copy + 1) * gang):
+            leave_seats(sim, 0, given)
+            return SPLITS_PART
     return APPLIED
 
 

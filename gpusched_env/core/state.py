@@ -242,7 +242,15 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("slot_gpus", "<i4"),  # [GPU] of a slot
         ("slots_taken", "<i8"),  # scratch: bit set of the slots of this machine that a gang takes
         ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
+        ("following", "<i4"),  # scratch: next machine of a list; -1 = none
+        ("hidden", "<i4"),  # [GPU] scratch: free, but not for the gang that is being placed
         ("padding", "<i4"),  # keeps the 8-byte field aligned
+    ]
+)
+PART_DTYPE: Final = np.dtype(
+    [
+        ("gpus", "<i4"),  # [GPU] of a part of the gang, which must not be split over machines; 0 = any split will do
+        ("most", "<i4"),  # [GPU] on one machine at most
     ]
 )
 RACK_STATE_DTYPE: Final = np.dtype(
@@ -266,11 +274,12 @@ BUSY_DTYPE: Final = np.dtype(
     ]
 )
 
+DRAIN: Final = 1 << 16  # unit in ``closed`` of the reasons for which gangs on the node run on
 CLOSING_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s]
         ("reservation", "<i4"),
-        ("step", "<i4"),  # 1 = the reservation closes its nodes to the sets that it bars; -1 = it opens them
+        ("step", "<i4"),  # what ``closed`` grows by for the sets that the reservation bars: 1 or DRAIN; < 0 at its end
     ]
 )
 
@@ -363,10 +372,11 @@ class Run(Handle):
     class_set = array(
         np.int32, "set_classes"
     )  # set of nodes that each job class may use (gpusched_env.problem.partitions)
-    closed = array(np.int32, "node_sets", "set_nodes")  # number of reasons why a node is closed to a set; 0 = open
+    closed = array(np.int32, "node_sets", "set_nodes")  # reasons why a node is closed to a set, 1 or DRAIN each
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
     closings = array(CLOSING_DTYPE, "closings")  # beginnings and ends of reservations, by time
+    parts = array(PART_DTYPE, "part_classes")  # what each job class demands of nodes; empty = no class demands anything
     choices = array(CHOICE_DTYPE, "choices")  # partitions in which jobs may start, by job; the first of each is usual
     first_choice = array(np.int32, "choice_jobs")  # first of ``choices`` of each job, and the end
     holds = array(HOLD_DTYPE, "held_jobs")  # of each job
@@ -454,6 +464,7 @@ def _set_lengths(instance: Instance) -> dict[str, int]:
         "choices": pairs,
         "choice_jobs": len(instance.workload) + 1 if pairs else 0,
         "set_classes": 0 if sets is None else len(instance.classes),
+        "part_classes": 0 if instance.node_counts is None else len(instance.classes),
         "node_sets": 0 if sets is None else len(sets.belongs),
         "set_nodes": 0 if sets is None else len(instance.cluster.nodes),
         "reservations": reservations,
@@ -516,6 +527,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
+    if (counts := instance.node_counts) is not None:
+        parts = state.parts[b, : len(instance.classes)]
+        parts["gpus"], parts["most"] = (column[instance.class_counts] for column in (counts.part, counts.most))
     if instance.holds is not None:
         _fill_holds(state, b, instance.holds)
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
@@ -620,7 +634,8 @@ def _fill_sets(state: State, b: int, instance: Instance) -> None:
     times = np.zeros(2 * reservations, CLOSING_DTYPE)
     times["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
     times["reservation"] = np.tile(np.arange(reservations), 2)
-    times["step"] = np.repeat([1, -1], reservations)
+    steps = np.where(sets.drains, DRAIN, 1)
+    times["step"] = np.concatenate([steps, -steps])
     state.closings[b, : 2 * reservations] = np.sort(times, order=["time_s", "step", "reservation"])
     if reservations:
         world["closing_s"] = state.closings[b, 0]["time_s"]

@@ -10,6 +10,7 @@ from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.segments import segments
 from gpusched_env.metrics.validate_sharing import check_company
 from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.node_counts import NodeCounts
 from gpusched_env.problem.partitions import NodeSets
 
 
@@ -42,6 +43,8 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     wrong_tier[starts] = events["tier"][starts] != cluster.tier_of(log.gpus, first)
     refuse(log, wrong_tier, "its GPUs are not on the tier that it names")
 
+    if instance.node_counts is not None:
+        _refuse_split_parts(instance, instance.node_counts, log, event_of, gang[starts])
     table = segments(instance, log)
     freed = np.zeros(len(events), np.int64)  # for each start, the number of the event that frees its GPUs
     freed[table["start_event"]] = np.where(table["free_event"] >= 0, table["free_event"], len(events))
@@ -51,6 +54,29 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
         check_company(instance, log, table)
     _refuse_sharing(log, "replica", events["replica"][starts], starts, freed)
     return table
+
+
+def _refuse_split_parts(
+    instance: Instance, counts: NodeCounts, log: EventLog, event_of: np.ndarray, gang: np.ndarray
+) -> None:
+    """Refuse a gang, or a copy of it, with a part that is split over nodes, or with too many GPUs on one node."""
+    _, first, count = np.unique(event_of, return_index=True, return_counts=True)
+    copies = count // gang
+    before = np.repeat(np.cumsum(copies) - copies, count)  # number of copies of all earlier gangs
+    copy = before + (np.arange(len(event_of)) - np.repeat(first, count)) // np.repeat(gang, count)
+    keys = copy * len(instance.cluster.nodes) + instance.cluster.node_of_gpu[log.gpus]
+    found, at, held = np.unique(keys, return_index=True, return_counts=True)
+    demand = counts.of_job[log.events["job"][event_of[at]]]
+    part = counts.part[demand]
+    bad = (part > 0) & ((held % np.maximum(part, 1) > 0) | (held > counts.most[demand]))
+    if bad.any():
+        worst = int(np.argmax(bad))
+        node = found[worst] % len(instance.cluster.nodes)
+        raise refusal(
+            log, int(event_of[at[worst]]),
+            f"{held[worst]} of its GPUs are on node {node}: expected parts of {part[worst]} GPUs, at most "
+            f"{counts.most[demand[worst]]} on one node",
+        )  # fmt: skip
 
 
 def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
@@ -95,7 +121,7 @@ def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.nda
         start_s, end_s = sets.start_s[row], sets.end_s[row]
         held_s = events["time_s"][event_of]
         bad = sets.barred[row, group] & nodes[node] & (held_s < end_s)
-        bad &= (free_s[event_of] > start_s) | (held_s >= closes_s[row])
+        bad &= ((free_s[event_of] > start_s) & ~sets.drains[row]) | (held_s >= closes_s[row])
         if bad.any():
             at = int(np.argmax(bad))
             raise refusal(log, int(event_of[at]), f"node {node[at]} is reserved for others from {start_s} to {end_s} s")

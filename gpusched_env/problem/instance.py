@@ -16,13 +16,14 @@ from gpusched_env.network import Network, compiled_links, network_identity
 from gpusched_env.network.pairwise import ratio_matrix
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
-from gpusched_env.problem.partitions import NodeSets, Partitions, node_sets
+from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
+from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.problem.qos import QosTable, qos_table
 from gpusched_env.problem.shapes import ShapePaces, shape_paces
 from gpusched_env.problem.sizes import size_table
 from gpusched_env.problem.tenants import Tenants, TenantTree, tree_of
-from gpusched_env.problem.workload import TENANT, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, TENANT, Workload
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.support.plain_data import set_fields
 from gpusched_env.support.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
@@ -206,9 +207,12 @@ class Instance:
     sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
     classes : int64 [C, 2], profile row and gang size of each class
     node_sets : nodes that jobs may use; None = all
+    ignored : what jobs ask for and do not get, in words -> number of such jobs
     qos : the qualities of service of the jobs; None = jobs have none
     needs : int64 [J, R], what each job needs of each of ``tenants.resources``
     class_set : int32 [C], row of ``node_sets.belongs`` for each class
+    node_counts : what jobs demand of nodes; None = nothing
+    class_counts : int32 [C], row of ``node_counts.part`` for each class
     choice_class : int32 [O], class of each pair of a job and a partition of ``node_sets.choices``; empty unless some
         job has several partitions
     passes : int64 [C], number of passes in which a GPU processes its batch when the GPU is not shared
@@ -257,13 +261,14 @@ class Instance:
         self.sharing = sharing
         self.workload = self._in_order(workload if tenants is None else tenants.classify(workload))
         self.holds = holds_of(self.workload)
-        self.node_sets = self._node_sets()
+        self.node_sets, self.ignored = self._node_sets()
         self.qos = self._qos()
         none = np.zeros((len(self.workload), 0), np.int64)
         self.needs = none if tenants is None else tenants.needs(self.workload)
-        of_job = None if self.node_sets is None else self.node_sets.of_job
-        further = self._further_sets()
-        self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job, further)
+        self.node_counts = self._node_counts()
+        further, group, demands = self._groups()
+        self.classes, self.job_class, of_option, of_group = job_classes(self.workload, group, further)
+        self.class_set, self.class_counts = (part.astype(np.int32) for part in np.divmod(of_group, demands))
         self.choice_class = self._choice_class(of_option)
         self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
@@ -292,10 +297,11 @@ class Instance:
         """The jobs by arrival, then as ``semantics.tie_order`` says; refuses gangs larger than the cluster."""
         jobs = workload.jobs
         if jobs["gpus"].max() > self.cluster.gpus:
-            bad = jobs[int(np.argmax(jobs["gpus"]))]
+            bad, room = jobs[int(np.argmax(jobs["gpus"]))], self.cluster.gpus
             raise WorkloadError(
-                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has "
-                f"{self.cluster.gpus}: enlarge the cluster or drop such jobs (max_gpus in the scenario's workload)"
+                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has {room} "
+                f"(jobs that demand more: {(jobs['gpus'] > room).sum():,}): enlarge the cluster or drop such jobs "
+                f"(--max-gpus {room}, or max_gpus in the scenario's workload)"
             )
         keys = [jobs["id"], jobs["arrival_s"]]
         if self.semantics.tie_order == "arrival-smallest":
@@ -314,11 +320,12 @@ class Instance:
                 raise ScenarioError("table: it is of another cluster or network")
             paces, self.ideal_iteration_s = table.times(self.classes, self.workload, self.topology)
         self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
-        if self.node_sets is not None:
-            for number, usable in enumerate(self.node_sets.belongs):
-                of_set = self.class_set == number
-                self.ideal_iteration_s[of_set] = ideal_iteration_seconds(
-                    self.classes[of_set, 1], self.iteration_s[of_set], self.cluster, usable
+        if self.node_rooms is not None:
+            groups = np.stack([self.class_set, self.class_counts])
+            for group in np.unique(groups, axis=1).T:
+                alike = (group == groups.T).all(axis=1)
+                self.ideal_iteration_s[alike] = ideal_iteration_seconds(
+                    self.classes[alike, 1], self.iteration_s[alike], self.cluster, self.node_rooms[alike][0]
                 )
 
     def _refuse_limits_and_sizes_that_exclude_others(self) -> None:
@@ -383,15 +390,25 @@ class Instance:
                     f"give {least:g} to {most:g}; {remedy}"
                 )
 
-    def _node_sets(self) -> NodeSets | None:
-        """The nodes that jobs may use; None = all jobs may use all nodes."""
-        if self.partitions is None:
-            return None
+    def _node_sets(self) -> tuple[NodeSets | None, dict[str, int]]:
+        """The nodes that jobs may use, None = all jobs may use all nodes; and the field ``ignored``."""
+        types = AskedTypes.of(self.workload, self.cluster)
+        lost = f"jobs ask for a GPU type other than {', '.join(self.cluster.gpu_types)}"
+        ignored = {lost: types.ignored} if types.ignored else {}
+        rules = self.partitions
+        if rules is None:
+            if types.nodes.all():
+                return None, ignored
+            rules = Partitions(by="")  # one partition of all nodes
         if self.workload.sizes is not None:
-            raise ScenarioError("partitions: jobs with several sizes cannot be divided into partitions; give each one")
+            what = "partitions: jobs with several sizes cannot be divided into partitions; give each one"
+            if self.partitions is None:
+                what = "workload: jobs with several sizes cannot ask for GPU types; give each one, or set ignore_types"
+            raise ScenarioError(what)
         tree, leaf = self.tenancy
         names = np.array(tree.names)
-        return node_sets(self.partitions, self.cluster, self.workload, names[leaf], names[tree.leaves].tolist())
+        leaves = names[tree.leaves].tolist()
+        return node_sets(rules, self.cluster, self.workload, types, names[leaf], leaves), ignored
 
     def _qos(self) -> QosTable | None:
         """The qualities of service of the jobs; None = the scenario lists none."""
@@ -399,12 +416,35 @@ class Instance:
             return None
         return qos_table(self.tenants.qos, self.tenants.qos_by, self.workload, self.tenancy[1])
 
-    def _further_sets(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The rows of jobs that name several partitions, and the node set of each partition but their first."""
-        if self.node_sets is None or not self.node_sets.choices.several:
-            return None
-        choices, further = self.node_sets.choices, self.node_sets.choices.further
-        return choices.job[further], choices.node_set[further]
+    def _node_counts(self) -> NodeCounts | None:
+        """What the jobs demand of nodes; refuses gangs with such demands beside shared GPUs."""
+        counts = node_counts(self.workload, self.cluster)
+        if counts is not None and self.sharing is not None:
+            raise ScenarioError(
+                f"sharing: jobs that demand a number of nodes cannot share GPUs; leave out {MIN_NODES} and {MAX_NODES}"
+            )
+        return counts
+
+    def _groups(self) -> tuple[np.ndarray | None, np.ndarray | None, int]:
+        """The rows of jobs with several partitions, once for each but their first; and the groups of job_classes.
+
+        The last result is the number of demands D: group = node set x D + demand. Options of elastic jobs demand none.
+        """
+        sets, counts, sizes = self.node_sets, self.node_counts, self.workload.sizes
+        if sets is None and counts is None:
+            return None, None, 1
+        jobs = len(self.workload)
+        options = 0 if sizes is None else len(sizes.options)
+        if sets is None:
+            further, of_set = None, np.zeros(jobs + options, np.int64)
+        else:  # there are no options
+            choices = sets.choices
+            further = choices.job[choices.further] if choices.several else None
+            of_set = np.append(sets.of_job, choices.node_set[choices.further]).astype(np.int64)
+        if counts is None:
+            return further, of_set, 1
+        of_option = np.zeros(options, np.int32) if further is None else counts.of_job[further]
+        return further, of_set * len(counts.part) + np.append(counts.of_job, of_option), len(counts.part)
 
     def _choice_class(self, of_further: np.ndarray) -> np.ndarray:
         """int32 [O]: class of each pair of a job and a partition; empty if each job has one."""
@@ -416,14 +456,23 @@ class Instance:
         return found
 
     @cached_property
-    def usable_nodes(self) -> np.ndarray | None:
-        """Boolean [C, N]: whether each node is in the partition of each class; None = all classes may use all nodes."""
-        return None if self.node_sets is None else self.node_sets.belongs[self.class_set]
+    def node_rooms(self) -> np.ndarray | None:
+        """int64 [C, N] [GPU]: what a gang of each class may use of each node: its partition, and whole parts.
+
+        None = all classes may use all of all nodes.
+        """
+        if self.node_sets is None and self.node_counts is None:
+            return None
+        if self.node_counts is None:
+            room = np.tile(self.cluster.nodes["gpus"].astype(np.int64), (len(self.classes), 1))
+        else:
+            room = rooms(self.node_counts, self.cluster)[self.class_counts]
+        return room if self.node_sets is None else np.where(self.node_sets.belongs[self.class_set], room, 0)
 
     @property
     def is_open(self) -> bool:
-        """Whether every job can run on every node at all times."""
-        return self.node_sets is None and bool(np.isfinite(self.iteration_s).all())
+        """Whether every job can run on all GPUs of every node at all times."""
+        return self.node_rooms is None and bool(np.isfinite(self.iteration_s).all())
 
     @cached_property
     def slowest_iteration_s(self) -> np.ndarray:
@@ -520,6 +569,8 @@ class Instance:
             add(*self.node_sets[:7])
             if self.node_sets.choices.several:
                 add(*self.node_sets.choices)
+        if self.node_counts is not None:
+            add(*self.node_counts)
         if self.partitions is not None:
             add_text(self.partitions.as_dict())
         if self.tenants is not None:

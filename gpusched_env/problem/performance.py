@@ -26,38 +26,38 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
 
 
 def job_classes(
-    workload: Workload, node_set: np.ndarray | None = None, further: tuple[np.ndarray, np.ndarray] | None = None
+    workload: Workload, group: np.ndarray | None = None, further: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Group the jobs with the same profile and the same gang size into classes, so that their rates are stored once.
 
     Parameters
     ----------
-    node_set : int32 [J], set of nodes that each job may use; jobs of different sets have different classes. None = all
-        jobs may use all nodes
-    further : rows of jobs, int32 [O], and other node sets that they may use, int32 [O]; None = there are none
+    group : int64 [J + O], group of each job, and of each option of ``workload.sizes`` or each of ``further``; different
+        groups have different classes. None = there is one group
+    further : int32 [O], rows of jobs that have another group as well; None = there are none
 
     Returns
     -------
     classes : int64 [C, 2], profile row and gang size of each class
     of_job : int32 [J], class of each job at the size that it requests
     of_option : int32 [O], class of each option of ``workload.sizes``, or of each of ``further``; else empty
-    set_of : int32 [C], node set of each class
+    group_of : int64 [C], group of each class
     """
     jobs, sizes = workload.jobs, workload.sizes
     numbers = _class_numbers(jobs["profile"].astype(np.int64), jobs["gpus"])
     if sizes is not None:
         options = _class_numbers(sizes.options["profile"].astype(np.int64), sizes.options["gpus"])
         numbers = np.concatenate([numbers, options])
-    if node_set is not None and further is not None:
-        numbers, node_set = np.concatenate([numbers, numbers[further[0]]]), np.concatenate([node_set, further[1]])
+    if further is not None:
+        numbers = np.concatenate([numbers, numbers[further]])
     found, of_each = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
-    set_of = np.zeros(len(found), np.int32)
-    if node_set is not None:  # there are no options
-        sets = int(node_set.max()) + 1
-        both, of_each = np.unique(of_each * sets + node_set, return_inverse=True)
-        found, set_of = found[both // sets], (both % sets).astype(np.int32)
+    group_of = np.zeros(len(found), np.int64)
+    if group is not None:
+        groups = int(group.max()) + 1
+        both, of_each = np.unique(of_each * groups + group, return_inverse=True)
+        found, group_of = found[both // groups], both % groups
     of_each = of_each.astype(np.int32)
-    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_each[: len(jobs)], of_each[len(jobs) :], set_of
+    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_each[: len(jobs)], of_each[len(jobs) :], group_of
 
 
 def _class_numbers(profile: np.ndarray, gang: np.ndarray) -> np.ndarray:
@@ -179,7 +179,7 @@ def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> l
 
 
 def ideal_iteration_seconds(
-    gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, usable: np.ndarray | None = None
+    gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, room: np.ndarray | None = None
 ) -> np.ndarray:
     """float64 [C]: seconds of one iteration of each job class on the fastest placement in the empty cluster.
 
@@ -191,9 +191,9 @@ def ideal_iteration_seconds(
     ----------
     gangs : int [C], gang size of each class
     iteration_s : float64 [C, tiers, T], see :class:`Paces`
-    usable : Boolean [N], nodes that the classes may use; None = all
+    room : int [N] [GPU], what a gang of the classes may use of each node; None = all of it
     """
-    gpus = cluster.nodes["gpus"] if usable is None else np.where(usable, cluster.nodes["gpus"], 0)
+    gpus = cluster.nodes["gpus"] if room is None else room
     ideal = np.full(len(gangs), np.inf)
     types = cluster.nodes["gpu_type"]
     for tier, slowest in np.ndindex(iteration_s.shape[1:]):
@@ -201,7 +201,7 @@ def ideal_iteration_seconds(
         for used in np.unique(as_fast, axis=0):
             classes = (as_fast == used).all(axis=1)
             sizes = np.where(used[types], gpus, 0)
-            in_slots = np.where(cluster.slots > 1, sizes // cluster.slots, 0)
+            in_slots = np.where(cluster.slots > 1, np.minimum(sizes, cluster.slot_gpus), 0)
             in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
             groups = (sizes, in_racks, np.array([sizes.sum()]), in_slots)
             fitting = classes & (gangs <= groups[tier].max())
@@ -250,10 +250,11 @@ class ClassTable:
     def _with(self, known: _Known | None, classes: np.ndarray, workload: Workload, topology: Topology | None) -> _Known:
         """Return what is known and the classes that are new."""
         row_of = {} if known is None else dict(known.row_of)
-        numbers = _class_numbers(classes[:, 0], classes[:, 1]).tolist()
-        new = classes[[number not in row_of for number in numbers]]
-        for number in numbers:
-            row_of.setdefault(number, len(row_of))
+        numbers, first = np.unique(_class_numbers(classes[:, 0], classes[:, 1]), return_index=True)
+        is_new = [number not in row_of for number in numbers.tolist()]
+        new = classes[first[is_new]]  # each once: classes of several groups may be alike
+        for number in numbers[is_new].tolist():
+            row_of[number] = len(row_of)
         paces = class_paces(new, workload, self.cluster, self.network, topology)
         ideal_s = ideal_iteration_seconds(new[:, 1], paces.iteration_s, self.cluster)
         if known is not None:
@@ -263,7 +264,7 @@ class ClassTable:
 
 
 def type_rates(
-    gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, usable: np.ndarray | None = None
+    gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, room: np.ndarray | None = None
 ) -> np.ndarray:
     """float64 [C, T]: iterations per second of each job class on GPUs of one type; 0 = the class cannot run there.
 
@@ -273,13 +274,12 @@ def type_rates(
     ----------
     gangs : int [C], gang size of each class
     iteration_s : float64 [C, tiers, T], see :class:`Paces`
-    usable : Boolean [C, N], nodes that each class may use; None = all
+    room : int [C, N] [GPU], what a gang of each class may use of each node; None = all of it
     """
-    if usable is not None:
+    if room is not None:
         rates = np.zeros((len(gangs), len(cluster.gpu_types)))
-        for nodes in np.unique(usable, axis=0):
-            alike = (usable == nodes).all(axis=1)
-            gpus = np.where(nodes, cluster.nodes["gpus"], 0)
+        for gpus in np.unique(room, axis=0):
+            alike = (room == gpus).all(axis=1)
             rates[alike] = _type_rates(gangs[alike], iteration_s[alike], cluster, gpus)
         return rates
     return _type_rates(gangs, iteration_s, cluster, cluster.nodes["gpus"])

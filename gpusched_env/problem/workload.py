@@ -22,7 +22,7 @@ from gpusched_env.support.units import LATEST_S
 
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
 MOST_BYTES: Final = 16_000_000_000  # [byte] maximum of a saved workload, after decompression
-MIN_NODES: Final = "min_nodes"  # attributes, see gpusched_env.problem.node_counts
+MIN_NODES: Final = "min_nodes"  # attributes: numbers of nodes of a gang (gpusched_env.problem.node_counts)
 MAX_NODES: Final = "max_nodes"
 # Attributes that users submit with their jobs. Schedulers may see these. The values are numbers, or numbers as text.
 REQUESTED: Final = (
@@ -32,6 +32,8 @@ REQUESTED: Final = (
     "deadline_s",  # [s] time from arrival to the deadline; inf = best effort. View and metrics add the arrival
     "value",  # worth of the job if it meets its deadline, >= 0; without this attribute, every job is worth 1
     BEGIN,  # [s] time from the submission before which the job must not enter the queue
+    MIN_NODES,  # number of nodes that the gang needs at least; 0 = any
+    MAX_NODES,  # number of nodes over which the gang may be spread at most; 0 = any
 )
 TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.problem.tenants)
 JOB_DTYPE: Final = np.dtype(
@@ -325,7 +327,25 @@ class Workload:
         self._check_told("priority_class", "a finite number", -math.inf, math.inf)
         self._check_told(BEGIN, "a finite number of seconds >= 0 after the submission", 0.0, math.inf)
         self._check_told(FAILS, "1 = the job fails, or 0", 0.0, 2.0, whole=True)
+        for name in (MIN_NODES, MAX_NODES):
+            self._check_told(name, "a whole number of nodes, 0 = any", 0.0, 2.0**31, whole=True)
+        if MIN_NODES in self.attributes or MAX_NODES in self.attributes:
+            self._check_node_counts()
         _ = self.edges  # checks the dependencies
+
+    def _check_node_counts(self) -> None:
+        if MIN_NODES not in self.attributes or MAX_NODES not in self.attributes:
+            raise WorkloadError(f"workload {self.name!r}: give both {MIN_NODES} and {MAX_NODES}, or none of them")
+        least, most = self.told(MIN_NODES), self.told(MAX_NODES)
+        asks = most > 0
+        bad = np.where(asks, (least < 1) | (least > most), least > 0)
+        bad |= asks & (self.jobs["gpus"] % np.maximum(most, 1.0) > 0)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise WorkloadError(
+                f"workload {self.name!r}, job {self.jobs['id'][at]}: {self.jobs['gpus'][at]} GPUs on {least[at]:g} to "
+                f"{most[at]:g} nodes: expected 1 <= {MIN_NODES} <= {MAX_NODES}, which divides the GPUs, or 0 in both"
+            )
 
     def _check_told(self, name: str, what: str, least: float, below: float = math.nan, whole: bool = False) -> None:
         if name not in self.attributes:

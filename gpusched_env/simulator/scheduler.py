@@ -65,6 +65,9 @@ class Scheduler(ABC):
     It chooses machines itself, whatever the partition of a job, or it expects that only its decisions preempt gangs.
     """
 
+    knows_node_counts: bool = True
+    """False = runs in which jobs demand a number of nodes refuse the scheduler, because it chooses GPUs itself."""
+
     @property
     def name(self) -> str:
         """Name of the scheduler in tables."""

@@ -19,6 +19,7 @@ from gpusched_env.core.storage import as_bytes, copied
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.scheduler import Player, Scheduler
@@ -449,12 +450,20 @@ class Simulation:
         GpuschedError : a decision that :meth:`apply` does not take, such as a wait that is not in the future
         SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; the run goes on beyond
             the latest time of the clock; ``decide`` returns something that is not iterable; or the scheduler knows no
-            partitions, and the problem has some
+            partitions or node counts, and the problem has some
         """
         if self.instance.node_sets is not None and not scheduler.knows_partitions:
+            what, remedy = "partitions or reservations", "leave out the section partitions"
+            if self.instance.partitions is None:
+                what, remedy = "GPU types that jobs ask for", "ignore them (ignore_types)"
             raise SchedulerError(
-                f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or "
-                "expects that no gang is preempted; choose another one, or leave out the section partitions"
+                f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
+                f"preempted; choose another one, or {remedy}"
+            )
+        if self.instance.node_counts is not None and not scheduler.knows_node_counts:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "
+                f"choose another one, or leave out {MIN_NODES} and {MAX_NODES} of the workload"
             )
         self._check_usable()
         view = self.view_for(scheduler)

@@ -258,7 +258,7 @@ class ClusterView:
         if self._type_rates is None:
             instance = self._simulation.instance
             gangs = instance.classes[:, 1]
-            self._type_rates = type_rates(gangs, instance.iteration_s, instance.cluster, instance.usable_nodes)
+            self._type_rates = type_rates(gangs, instance.iteration_s, instance.cluster, instance.node_rooms)
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
 
     def refused(self, rows: np.ndarray) -> np.ndarray:

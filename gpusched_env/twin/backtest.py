@@ -112,10 +112,11 @@ class Played:
             field: str(self.workload.attributes[name][row]) if name in self.workload.attributes else ""
             for field, name in NAMES.items()
         }
+        priority = self.workload.attributes["priority"][row] if "priority" in self.workload.attributes else 0.0
         return PresentJob(
             str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
             float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
-            nodes={} if waits else self.nodes[row],
+            told["queue"], max(float(priority), 0.0), nodes={} if waits else self.nodes[row],
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

@@ -20,7 +20,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
-from gpusched_env.twin.model import WAIT, Problem, Twin, partitions_of
+from gpusched_env.twin.model import EARLIER, WAIT, Problem, Twin
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.scoring import groups_of, size_names
 
@@ -179,8 +179,9 @@ def recorded_outcome(setting: Setting) -> Outcome | None:
     if WAIT not in setting.workload.attributes:
         return None
     log = Recorded.of(setting.workload)
-    wait_s = log.start_s - log.arrival_s
-    gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s)) / 3600
+    earlier_s = setting.workload.attributes.get(EARLIER, 0.0)
+    wait_s = log.start_s - log.arrival_s - earlier_s
+    gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s + earlier_s)) / 3600
     first_s, last_s = float(log.arrival_s.min()), float(log.arrival_s.max())
     held, capacity = log.held(), setting.twin.gpus * (last_s - first_s)
     busy = float(held.integral(last_s) - held.integral(first_s)) / capacity if capacity else 0.0
@@ -222,5 +223,6 @@ def play_pools(setting: Setting, policy: str) -> list[tuple[Problem, EventLog]]:
 
 def groups_of_setting(setting: Setting) -> list[tuple[str, str, np.ndarray]]:
     """List partition, size and members, bool [J], of the groups that have jobs."""
-    per_node = max(group.gpus for pool in setting.twin.pools for group in pool.groups)
-    return list(groups_of(partitions_of(setting.workload), size_names(setting.workload.jobs["gpus"], per_node)))
+    twin, jobs = setting.twin, setting.workload
+    per_node = max(group.gpus for pool in twin.pools for group in pool.groups)
+    return list(groups_of(twin.groups_of(jobs), size_names(jobs.jobs["gpus"], per_node)))

@@ -21,7 +21,7 @@ from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
-from gpusched_env.twin.model import PARTITION, WAIT, Problem
+from gpusched_env.twin.model import CLUSTER_QUEUE, PARTITION, WAIT, Problem
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
@@ -31,7 +31,10 @@ from gpusched_env.twin.usage import by_shares, past_usage
 
 Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
-NAMES: Final = {"user": "user", "account": "account", "partition": PARTITION, "qos": "qos"}  # field -> attribute
+NAMES: Final = {  # field -> attribute
+    "user": "user", "account": "account", "partition": PARTITION, "qos": "qos", "queue": CLUSTER_QUEUE,
+}  # fmt: skip
+LOGGED: Final = {PRIORITY: "priority"}  # attribute of a future -> that of a log, if it has another name
 ARRIVES: Final = 1 << 40  # id of the first future arrival
 STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
 
@@ -160,7 +163,9 @@ class _Source:
             duration_s=np.concatenate([self.medians, run_s]),
             estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()}
+            attributes={
+                name: column(own, past.attributes.get(LOGGED.get(name, name))) for name, own in self.columns.items()
+            }
             | self._holds(len(rows)),
             name="snapshot",
         )

@@ -90,8 +90,9 @@ class _Present:
 def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource: str = GPU_RESOURCE) -> Snapshot:
     """Read Workloads: admitted ones run, others wait, and those that are not active are held.
 
-    Start, gang and limit are those of :func:`gpusched_env.traces.formats.kueue.read_kueue`; the user is the namespace.
-    Workloads of topology-aware scheduling tell their nodes. Times are in UTC.
+    Start, gang and limit are those of :func:`gpusched_env.traces.formats.kueue.read_kueue`; the user is the namespace,
+    and the queue that of the admission, else the LocalQueue. Workloads of topology-aware scheduling tell their nodes.
+    Times are in UTC.
 
     ``time_s`` : when the file was written, seconds since 1970; NaN = the last change in it.
     """
@@ -114,6 +115,7 @@ def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource
             else:
                 job: dict[str, object] = {"id": told.name, "gpus": told.gpus, "limit_s": told.limit_s}
                 job |= {"arrival_s": _or_nan(told.arrival_s), "start_s": _or_nan(told.start_s)}
+                job["queue"] = told.admission.cluster_queue or f"{told.namespace}/{told.queue}"
                 job |= zip(NODES, told.nodes, strict=True)
                 if told.start_s is not None:
                     job["nodes"] = told.admission.nodes

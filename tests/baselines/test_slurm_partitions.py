@@ -84,6 +84,17 @@ def test_a_job_does_not_delay_the_plan_of_a_job_in_an_overlapping_partition() ->
     assert starts(problem(4, rows, parts), "slurm:bf_interval_s=0") == [0.0, 0.0, 20.0, 0.0, 50.0]
 
 
+@pytest.mark.parametrize("options", ["", ":backfill=easy", ":backfill=none"])
+def test_the_main_pass_starts_nothing_on_the_nodes_of_a_blocked_partition(options: str) -> None:
+    """x has nodes 0 and 1, y 1 and 2. Node 0 is busy until 60, and the head of x wants both nodes of x.
+
+    The second job of y, whose limit is 200, would take node 1, and the head would start at 200.
+    """
+    parts = Partitions((Partition("x", nodes="0-1"), Partition("y", nodes="1-2")))
+    rows = [("x", 1, 60.0), ("x", 2, 60.0), ("y", 1, 200.0), ("y", 1, 200.0)]
+    assert starts(problem(3, rows, parts), f"slurm{options}") == [0.0, 60.0, 0.0, 120.0]
+
+
 def test_jobs_of_a_higher_tier_go_first() -> None:
     parts = Partitions((Partition("low"), Partition("high", nodes="0", tier=2)))
     rows = [("low", 1, 60.0), ("low", 1, 60.0), ("high", 1, 30.0)]

@@ -198,6 +198,42 @@ def test_who_is_preempted_by_hand(listed: tuple[Qos, ...], wanted: list[float]) 
     assert preemptions(play(case, "slurm")) == 0
 
 
+@pytest.mark.parametrize(("placement", "victims"), [("pack", 0), ("consolidate", 1), ("rack", 0)])
+def test_victims_are_those_that_the_placement_rule_needs(placement: str, victims: int) -> None:
+    """Four low jobs of 2 GPUs fill 2x4; one on each node ends at 5 s. At 10 s a high job wants 4 GPUs.
+
+    Free are 2 + 2: enough for "pack" and "rack", but "consolidate" needs one node.
+    """
+    names = ["low"] * 4 + ["high"]
+    case = qos_instance(
+        [0, 0, 0, 0, 10], [2, 2, 2, 2, 4], [5, 100, 5, 100, 50], names, (LOW, HIGH), cluster="2x4"
+    )  # fmt: skip
+    spec = f"slurm:preempt=qos,placement={placement}"
+    for scheduler in (make_scheduler(spec), asked(make_scheduler(spec))):
+        log = play(case, scheduler)
+        assert job_times(case, log)["first_start_s"].tolist() == [0, 0, 0, 0, 10]
+        assert preemptions(log) == victims
+
+
+def test_two_victims_do_not_take_turns_on_a_node_that_a_job_waits_for() -> None:
+    """The high job needs a whole node, on which 2 GPUs are free, and preempts the low job there: 60 s of checkpoint.
+
+    Nobody may take the 2 GPUs meanwhile. By numbers, the last job could, as the limit of the job of mid is 65 s.
+    """
+    case = qos_instance(
+        [0, 0, 0, 10, 20], [2, 2, 4, 4, 2], [900, 5, 400, 50, 900], ["low", "low", "mid", "high", "low"],
+        (LOW, MID, HIGH), limits=[900, 5, 65, 50, 900], cluster="2x4", rules=Semantics(checkpoint_s=60.0),
+    )  # fmt: skip
+    log = play(case, "slurm:preempt=qos,placement=consolidate,bf_interval_s=0")
+    assert job_times(case, log)["first_start_s"].tolist()[3:] == [70, 120]
+    assert preemptions(log) == 1
+
+
+def test_the_end_of_the_time_without_preemption_is_an_event() -> None:
+    case = qos_instance([0, 600], [4, 4], [3600, 600], ["low", "high"], (LOW, HIGH))
+    assert finish(case, "slurm:preempt=qos,preempt_exempt_s=1200") == [4200, 1800]
+
+
 def test_qos_that_may_preempt_others_come_before_them_in_the_queue() -> None:
     """a may preempt b, and b may preempt c; the job of d, first in the queue by arrival, has no such right."""
     listed = (Qos("c"), Qos("a", preempts=("b",)), Qos("b", preempts=("c",)), Qos("d", preempt_mode="off"))

@@ -21,7 +21,7 @@ from gpusched_env.problem.partitions import Partition, Partitions, Reservation
 from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Profiles
 from gpusched_env.scenarios import get_scenario, load_scenario, scenario_from_dict
-from gpusched_env.simulator import Outcome, Simulation, simulate
+from gpusched_env.simulator import Move, Outcome, Simulation, past, simulate
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 SCHEDULERS = (
@@ -74,6 +74,45 @@ def test_gangs_leave_a_reserved_node_in_time_for_their_checkpoint_and_come_back_
     validate(instance, log)
     # 15 s of work, a checkpoint until the reservation begins, and the other 15 s after 1 s of restore
     assert held(instance, log) == [(0, {1}, 0.0, 20.0), (0, {1}, 50.0, 66.0)]
+
+
+def test_gangs_on_drained_nodes_run_on_and_nothing_more_starts_there_until_they_open() -> None:
+    workload = jobs_of(["b", "b", "b"], [0.0, 0.0, 0.0], [2, 2, 2], [30.0, 5.0, 10.0])
+    drained = (Reservation("drained", 4.0, 33.0, nodes="1", drain=True),)
+    rules = Semantics(checkpoint_s=5.0, restore_s=1.0)
+    instance = Instance(Cluster.parse("2x4"), workload, semantics=rules, partitions=Partitions(TWO, drained))
+    log = simulate(instance, make_scheduler("fifo"))
+    validate(instance, log)
+    # Two run on over the drain; the third, for which there is room from 5 s on, waits for its end.
+    assert held(instance, log) == [(1, {1}, 0.0, 5.0), (0, {1}, 0.0, 30.0), (2, {1}, 33.0, 43.0)]
+
+
+def test_a_reservation_ends_the_stay_of_gangs_on_a_node_that_is_also_drained() -> None:
+    workload = jobs_of(["b"], [0.0], [4], [30.0])
+    both = (Reservation("drained", 4.0, 50.0, nodes="1", drain=True), Reservation("r", 20.0, 40.0, nodes="1"))
+    instance = Instance(
+        Cluster.parse("2x4"), workload, semantics=Semantics(checkpoint_s=5.0, restore_s=1.0),
+        partitions=Partitions(TWO, both),
+    )  # fmt: skip
+    log = simulate(instance, make_scheduler("fifo"))
+    validate(instance, log)
+    assert held(instance, log) == [(0, {1}, 0.0, 20.0), (0, {1}, 50.0, 66.0)]
+
+
+def test_slurm_reserves_no_gpus_of_drained_nodes_for_a_waiting_job() -> None:
+    """The gang on drained node 0 ends at 600 s, the one on node 1 at 3,600 s: the head can start only then.
+
+    So backfill starts the last job, which ends before 3,600 s, but long after 600 s.
+    """
+    duration_s = [600.0, 3600.0, 60.0, 3000.0]
+    workload = Workload.from_columns([0.0, 0.0, 60.0, 60.0], [4, 2, 4, 2], duration_s, estimate_s=duration_s)
+    drained = Partitions(reservations=(Reservation("drained", 60.0, 1e6, nodes="0", drain=True),))
+    instance = Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=drained)
+    run = past.begin(instance, [Move(0.0, Start(0, gpus=(0, 1, 2, 3))), Move(0.0, Start(1, gpus=(4, 5)))], 60.0)
+    run.run(make_scheduler("slurm"))
+    validate(instance, run.log())
+    starts = {job: (nodes, start_s) for job, nodes, start_s, _ in held(instance, run.log())}
+    assert starts == {0: ({0}, 0.0), 1: ({1}, 0.0), 2: ({1}, 3600.0), 3: ({1}, 60.0)}
 
 
 def test_a_reservation_is_open_to_its_tenants_only() -> None:
@@ -157,7 +196,7 @@ def problems(draw: st.DrawFn) -> Instance:
         who = draw(st.sampled_from([(), (str(workload.attributes["tenant"][0]),)]))
         reservations.append(
             Reservation(f"r{i}", start_s, start_s + draw(st.integers(1, 60)), f"{first}-{draw(st.integers(first, 3))}",
-                        tenants=who)
+                        tenants=who, drain=draw(st.booleans()))
         )  # fmt: skip
     rules = Semantics(
         round_s=draw(st.sampled_from([0.0, 0.0, 10.0])), checkpoint_s=draw(st.sampled_from([0.0, 3.0])), restore_s=2.0
@@ -177,7 +216,8 @@ def test_no_job_runs_outside_its_partition_or_inside_a_foreign_reservation(insta
         assert all(sets.belongs[group, node] for node in nodes)
         for row in range(len(sets.start_s)):
             if sets.barred[row, group] and any(sets.reserved[row, node] for node in nodes):
-                assert end <= sets.start_s[row] or begin >= sets.end_s[row]
+                leaves = end if not sets.drains[row] else begin
+                assert leaves <= sets.start_s[row] or begin >= sets.end_s[row]
 
 
 @pytest.mark.parametrize("spec", ["fifo-skip", "tiresias", "slurm", "kueue", "learned"])
@@ -203,6 +243,9 @@ def test_the_validator_refuses_what_the_simulator_never_does() -> None:
     busy = Partitions((Partition("a", nodes="0"),), (Reservation("r", 5.0, 8.0, nodes="0"),))
     with pytest.raises(ScheduleError, match=r"node 0 is reserved for others from 5.0 to 8.0 s"):
         validate(Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=busy), open_log)
+    shut = Partitions((Partition("a", nodes="0"),), (Reservation("r", 0.0, 8.0, nodes="0", drain=True),))
+    with pytest.raises(ScheduleError, match=r"node 0 is reserved for others from 0.0 to 8.0 s"):
+        validate(Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=shut), open_log)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from gpusched_env.traces import (
     ReadReport,
     describe_workload,
     read_cluster,
-    read_kueue_tenants,
+    read_kueue_quotas,
     read_slurm_cluster,
     read_table,
     read_trace,
@@ -61,7 +61,7 @@ def others() -> dict[str, tuple[str | bytes, Callable[[Path], tuple[Any, ReadRep
     """Files other than logs -> content and reader."""
     quotas, nodes = test_kubernetes.QUOTAS, test_kubernetes.NODES
     found: dict[str, tuple[str | bytes, Callable[[Path], tuple[Any, ReadReport]]]] = {
-        "quotas": (quotas, read_kueue_tenants),
+        "quotas": (quotas, read_kueue_quotas),
         "nodes": (nodes, lambda path: read_cluster(f"kubernetes:{path}")),
     }
     for name, text in test_clusters.FILES.items():

@@ -23,7 +23,7 @@ from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.pseudonyms.writing import pseudonymise
-from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
+from gpusched_env.traces import ReadReport, read_cluster, read_kueue_quotas, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
@@ -602,7 +602,8 @@ def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
         queue("all", "1", "all"),
     ]
     path.write_text("\n".join(map(json.dumps, objects)))
-    tenants, report = read_kueue_tenants(path)
+    (tenants, local_queues, stopped), report = read_kueue_quotas(path)
+    assert (local_queues, stopped) == ({}, {})
     assert tenants == Tenants(
         (
             Tenant("all (cohort)", quota=31, borrow=0, lend=0),
@@ -627,22 +628,51 @@ def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
     ):
         path.write_text("\n".join(map(json.dumps, wrong)))
         with pytest.raises(TraceError, match=re.escape(message)):
-            read_kueue_tenants(path)
+            read_kueue_quotas(path)
 
 
-def test_cohorts_of_the_alpha_version_and_queues_that_are_stopped(tmp_path: Path) -> None:
+def test_a_cluster_queue_tells_its_own_policies(tmp_path: Path) -> None:
+    """What it does not tell is the default of Kueue: BestEffortFIFO, and no preemption."""
+    preemption = {
+        "withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any",
+        "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": -5},
+    }  # fmt: skip
+    objects = [queue("a", "8", "team"), queue("b", "8", "team"), queue("c", "8", "team"), {"kind": "ResourceFlavor"}]
+    objects[0]["spec"] |= {"queueingStrategy": "StrictFIFO", "preemption": preemption, "stopPolicy": "None"}
+    never = dict.fromkeys(("withinClusterQueue", "reclaimWithinCohort"), "Never")
+    objects[1]["spec"] |= {"queueingStrategy": "BestEffortFIFO", "preemption": never, "stopPolicy": "HoldAndDrain"}
+    meta = {"name": "lq", "namespace": "vis"}
+    objects.append({"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": "a", "stopPolicy": "Hold"}})
+    path = tmp_path / "quotas.json"
+    path.write_text("\n".join(map(json.dumps, objects)))
+    (tenants, local_queues, stopped), report = read_kueue_quotas(path)
+    rules = {tenant.name: tenant.rules for tenant in tenants.tree}
+    told = "queueing=strict,within=newer,reclaim=any,borrow_within=lower,threshold=-5"
+    assert rules == {"team": "", "a": told, "b": "", "c": ""}
+    assert local_queues == {"vis/lq": "a"}
+    assert stopped == {"b": "HoldAndDrain", "vis/lq": "Hold"}
+    assert (report.rows, report.kept) == (5, 4)
+    for field, value, words in (
+        ("queueingStrategy", "FIFO", "expected one of BestEffortFIFO, StrictFIFO"),
+        ("stopPolicy", "Drain", "expected one of None, Hold, HoldAndDrain"),
+    ):
+        path.write_text(json.dumps({**objects[2], "spec": {**objects[2]["spec"], field: value}}))
+        with pytest.raises(TraceError, match=re.escape(f"record 1, field '{field}': '{value}': {words}")):
+            read_kueue_quotas(path)
+
+
+def test_cohorts_of_the_alpha_version(tmp_path: Path) -> None:
     """A Cohort of v1alpha1 names its parent ``parent``."""
-    held, child = queue("a", "8", "team"), cohort("team", "", "2")
-    held["spec"]["stopPolicy"], child["spec"]["parent"] = "HoldAndDrain", "all"
-    (tmp_path / "q").write_text(yaml.safe_dump_all([held, child, queue("b", "1", "team")]))
-    tenants, report = read_kueue_tenants(tmp_path / "q")
-    assert {one.name: (one.parent, one.quota) for one in tenants.tree} == {
+    child = cohort("team", "", "2")
+    child["spec"]["parent"] = "all"
+    (tmp_path / "q").write_text(yaml.safe_dump_all([queue("a", "8", "team"), child, queue("b", "1", "team")]))
+    quotas, _ = read_kueue_quotas(tmp_path / "q")
+    assert {one.name: (one.parent, one.quota) for one in quotas.tenants.tree} == {
         "all": ("", 11),
         "team": ("all", 11),
         "a": ("team", 8),
         "b": ("team", 1),
     }
-    assert report.notes == {"queues whose stopPolicy holds their jobs; their quota counts all the same": 1}
 
 
 NODES = "\n".join(json.dumps(one) for one in (node("a", "8"), node("b", "4"), node("c", None)))

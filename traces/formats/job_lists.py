@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.support.files import toml_beside
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.bad_rows import skippable, skipping_bad_rows
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -97,6 +97,8 @@ def read_job_list(path: Path, name: str) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport(name, str(path)), *attributes, numbers=layout.numbers)
     table = load_fitted(FITTED[name]) if name in FITTED else None
     rule = RULES.get(name) if table is None else partial(_train, table)
+    if name == "openb":
+        rule = partial(_pod, _end_of(path, layout.names))
     roles, ids = (
         [role for _, _, role, *_ in layout.columns],
         [name for name, kind, *_ in layout.columns if kind == "id"],
@@ -177,8 +179,21 @@ def _counted(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
     return ""
 
 
-def _pod(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
-    """openb: a pod runs from its scheduling to its deletion."""
+def _end_of(path: Path, names: Sequence[str]) -> float:
+    """Return the end of a log of openb [s]: the last deletion, if several pods in phase Running share it; else inf."""
+    deletion, phase = names.index("deletion_time"), names.index("pod_phase")
+    times = []
+    with skipping_bad_rows():  # the reader itself tells about them
+        for place, told in csv_rows(path, names):
+            with skippable:
+                if told[phase] == "Running":
+                    times.append(place.seconds_or_none("deletion_time", told[deletion]) or 0.0)
+    last = max(times, default=math.inf)
+    return last if times.count(last) > 1 else math.inf
+
+
+def _pod(end_s: float, jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
+    """openb: a pod runs from its scheduling to its deletion; the log ends at ``end_s`` [s]."""
     size, milli, scheduled, deleted = (row[role] for role in ("gpus", "gpu_milli", "scheduled_s", "deleted_s"))
     row |= {"arrival": row["created_s"], "work": 0.0, MIN_NODES: 1, MAX_NODES: 1}  # a pod is on one node
     if size == 1 and not 0 < milli <= WHOLE:
@@ -187,7 +202,7 @@ def _pod(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
         return ""
     if scheduled is None:
         return "never scheduled"
-    if deleted is None:
+    if deleted is None or (deleted == end_s and row["status"] == "Running"):
         return "still running at the end of the log"
     if deleted < scheduled:
         return "deleted before it was scheduled"
@@ -228,5 +243,4 @@ RULES: Final[dict[str, Rule]] = {
     "elasticflow": _due_after,
     "hydra": _on_types,
     "muri": _counted,
-    "openb": _pod,
 }

@@ -16,6 +16,7 @@ from gpusched_env.traces.parsing.report import ReadReport
 
 OTHER: Final = "object of another kind than Workload"
 EVICTED: Final = "jobs that were evicted before; their start is their last admission, and earlier runs are lost"
+RESUMED: Final = "jobs that were evicted before; their start is their last admission, and earlier_s tells earlier runs"
 PARTIAL: Final = "jobs admitted with fewer pods than they asked for"
 
 
@@ -27,13 +28,14 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
     runs before the end tells the start. The gang is ``resourceUsage`` of the admission, summed over its pod sets, else
     the requests of the pod sets times their count. ``maximumExecutionTimeSeconds`` becomes ``estimate_s``. The job id
     is the number of the object from 0. Attributes: original_id (namespace/name), namespace, queue (the LocalQueue),
-    cluster_queue, gpu_type (the flavors, joined by ``|``), status (reason of Finished), priority and wait_s (numbers:
-    start minus arrival [s]); min_nodes 1 and max_nodes, the number of pods with GPUs, because a pod is never split over
-    nodes; both 0 if the GPUs of the pods differ (noted). Source: the API reference of Kueue, Workload.
+    cluster_queue, gpu_type (the flavors, joined by ``|``), status (reason of Finished), and numbers: priority, wait_s
+    (start minus arrival [s]), earlier_s (time of runs that were evicted [s]); min_nodes 1 and max_nodes, the number of
+    pods with GPUs, because a pod is never split over nodes; both 0 if the GPUs of the pods differ (noted). Source: the
+    API reference of Kueue, Workload.
     """
     report = ReadReport("kueue", str(path), unit="record")
     names = ("original_id", "namespace", "queue", "cluster_queue", "gpu_type", "status")
-    jobs = JobColumns(report, *names, numbers={"priority": "q", "wait_s": "d", **NODES})
+    jobs = JobColumns(report, *names, numbers={"priority": "q", "wait_s": "d", "earlier_s": "d", **NODES})
     for place, record in kubernetes_objects(path):
         with skippable:
             if table(place, record).get("kind") != WORKLOAD:
@@ -52,13 +54,17 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                 continue
             if used and end > start:
                 if told.evicted:
-                    jobs.note(place, EVICTED)
+                    jobs.note(place, RESUMED if told.earlier_s else EVICTED)
                 if 0 < given.pods < told.pods:
                     jobs.note(place, PARTIAL)
                 if not told.nodes[1]:
                     jobs.note(place, UNEQUAL)
             texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)
-            numbers: dict[str, Any] = {"priority": told.priority, "wait_s": start - arrival}
+            numbers: dict[str, Any] = {
+                "priority": told.priority,
+                "wait_s": start - arrival,
+                "earlier_s": told.earlier_s,
+            }
             numbers |= zip(NODES, told.nodes, strict=True)
             jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, **numbers)
     return jobs.workload("kueue", dated=True)

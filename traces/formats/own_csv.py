@@ -10,6 +10,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.dependencies import BEGIN
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
@@ -21,7 +22,8 @@ from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
 LABELS: Final = (
-    "model", "batch_size", "user", "account", "qos", "queue", "partition", "virtual_cluster", "status", "priority"
+    "model", "batch_size", "user", "account", "qos", "queue", "partition", GPU_TYPES, "virtual_cluster", "status",
+    "priority",
 )  # fmt: skip
 WAIT: Final = "wait_s"
 EARLY: Final = "jobs that started before they arrived; their wait counts as 0"

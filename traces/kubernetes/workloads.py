@@ -31,9 +31,8 @@ from gpusched_env.traces.parsing.fields import Place
 WORKLOAD: Final = "Workload"
 HOST: Final = "kubernetes.io/hostname"  # level of a topology that is a node
 MOST_DOMAINS: Final = 100_000  # in a slice
-# Key of the seconds of all runs, as v1beta2 and v1beta1 spell it
-RUNS: Final = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")
 STARTS: Final = ("Admitted", "QuotaReserved", "PodsReady")  # the first of these conditions is the start
+PAST: Final = ("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds")  # of v1beta2, v1beta1
 EVICTIONS: Final = ("Evicted", "Preempted", "Requeued")
 
 
@@ -64,6 +63,7 @@ class QueuedWork(NamedTuple):
     limit_s: float  # NaN = none
     priority: int
     evicted: bool
+    earlier_s: int  # time of the runs before its last admission [s]; 0 = none, or not told
     reason: str  # of its end
     active: bool
     part: str  # what it requests of GPUs besides whole ones; "" = nothing
@@ -85,9 +85,9 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
     arrival = when(place, metadata, "creationTimestamp")
     started = next((met[kind] for kind in STARTS if kind in met), {})
     start, end = (when(place, one, "lastTransitionTime") for one in (started, met.get("Finished", {})))
-    ran_s = max(whole(place, status, key, 0) for key in RUNS)
-    if start is None and end is not None and ran_s > 0:  # Kueue 0.15 takes the condition Admitted back at the end
-        start = end - ran_s
+    earlier_s = max(0, *(whole(place, status, key, 0) for key in PAST))
+    if start is None and end is not None and earlier_s > 0:  # Kueue 0.15 takes the condition Admitted back at the end
+        start, earlier_s = end - earlier_s, 0
     given = _admission(place, table(place, status, "admission"), gpu_resource)
     pod_sets = tables(place, spec, "podSets")
     sets = _pod_sets(place, pod_sets, gpu_resource)
@@ -112,6 +112,7 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
         float(limit) if limit > 0 else math.nan,
         priority,
         evicted,
+        earlier_s,
         reason,
         spec.get("active") is not False,
         part,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.rules import placement_rule
-from gpusched_env.core.placement.taking import fill
+from gpusched_env.core.placement.taking import fill, room_of
 from gpusched_env.core.state import Run
 
 
 @kernel
-def _fewest_machines(sim: Run, gang: int) -> int:
+def _fewest_machines(sim: Run, kind: int, gang: int) -> int:
     """Count the machines that a gang needs on the empty cluster, largest first, among those on which it can run."""
-    size = sim.world["node_gpus"]
+    size = room_of(sim, kind, sim.world["node_gpus"])
     machines = 0
     left = gang
     while left > 0:
         for node in range(sim.world["nodes"]):
-            if sim.nodes[node]["gpus"] == size and sim.nodes[node]["taken"] == 0:
+            if room_of(sim, kind, sim.nodes[node]["gpus"]) == size and sim.nodes[node]["taken"] == 0:
                 left -= size
                 machines += 1
                 if left <= 0:
@@ -51,7 +51,7 @@ def place_consolidated(sim: Run, at: int, kind: int, gang: int, supply: int) -> 
 
     The machines are in the first rack that has enough, otherwise in several racks.
     """
-    machines = _fewest_machines(sim, gang)
+    machines = _fewest_machines(sim, kind, gang)
     most = sim.world["node_gpus"]
     for rack in range(sim.world["racks"]):
         begin = sim.racks[rack]["first_node"]

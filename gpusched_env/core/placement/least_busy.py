@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.rules import placement_rule
-from gpusched_env.core.placement.taking import FREE, take_listed
+from gpusched_env.core.placement.taking import FREE, room_of, take_listed
 from gpusched_env.core.state import Run
 
 
@@ -61,8 +61,8 @@ def place_on_least_busy(sim: Run, at: int, kind: int, gang: int, supply: int) ->
 
 
 @kernel
-def _mark_least_busy(sim: Run, capacity: int) -> int:
-    """Mark machines, least mean time held first, until they have ``capacity`` GPUs; return how many are free there."""
+def _mark_least_busy(sim: Run, kind: int, capacity: int) -> int:
+    """Mark machines, least mean time held first, until a gang may use ``capacity`` GPUs; return how many are free."""
     room = 0
     left = capacity
     while left > 0:
@@ -81,7 +81,7 @@ def _mark_least_busy(sim: Run, capacity: int) -> int:
         if chosen_node < 0:  # all machines on which the gang can run are marked
             return room
         sim.nodes[chosen_node]["taken"] = 1
-        left -= sim.nodes[chosen_node]["gpus"]
+        left -= room_of(sim, kind, sim.nodes[chosen_node]["gpus"])
         room += sim.free[chosen_node]
     return room
 
@@ -99,7 +99,7 @@ def place_on_least_busy_machines(sim: Run, at: int, kind: int, gang: int, supply
     """
     end = at
     capacity = min(math.ceil(gang * sim.world["least_busy_lambda"]), sim.world["gpus"])
-    if _mark_least_busy(sim, capacity) >= gang:
+    if _mark_least_busy(sim, kind, capacity) >= gang:
         end = _take_least_busy(sim, gang, at, 1)
     for node in range(sim.world["nodes"]):
         sim.nodes[node]["taken"] = 0

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.placement.parts import in_whole_parts, join_parts
 from gpusched_env.core.placement.rules import place
-from gpusched_env.core.placement.taking import hide_unusable, show_unusable, unable_somewhere, unreserve
+from gpusched_env.core.placement.taking import (
+    hide_unusable,
+    holds_gang,
+    in_parts,
+    show_unusable,
+    unable_somewhere,
+    unreserve,
+)
 from gpusched_env.core.state import Run
 
 
@@ -20,7 +28,8 @@ def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> 
 
     ``supply`` is the number of free GPUs. Returns the index after the last appended GPU: ``at + gang``, a larger index
     if the rule places several copies, or ``at`` if the rule finds no placement and reserves nothing. The rule does not
-    use machines whose GPU type cannot run the class, or that are closed to it.
+    use machines whose GPU type cannot run the class, or that are closed to it. It sees as many GPUs of a machine as
+    whole parts of the gang may use; a rule that splits a part nevertheless has chosen the order of machines.
     """
     hides = unable_somewhere(sim, kind)
     if hides:
@@ -28,6 +37,8 @@ def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> 
     end = at
     if gang <= supply:
         end = max(place(rule, sim, at, kind, gang, supply), at)  # 0 after an error of the rule
+        if end > at and in_parts(sim, kind) and not in_whole_parts(sim, kind, at, end):
+            join_parts(sim, at, end)
     if hides:
         show_unusable(sim, kind)
     return end
@@ -49,4 +60,6 @@ def fits(sim: Run, kind: int, gang: int, rule: int) -> bool:
     supply = sim.world["free_gpus"]
     if gang > supply or goes_anywhere_now(sim, kind, rule):
         return gang <= supply
+    if sim.rules[rule]["anywhere"] > 0:
+        return holds_gang(sim, kind, gang)
     return look_for(sim, kind, gang, rule) > 0

@@ -81,8 +81,37 @@ def unable(sim: Run, kind: int, node: int) -> bool:
 
 
 @helper
+def in_parts(sim: Run, kind: int) -> bool:
+    """Return whether the gangs of a job class consist of parts, none of which may be split over machines."""
+    return len(sim.parts) > 0 and sim.parts[kind]["gpus"] > 0
+
+
+@helper
+def room_of(sim: Run, kind: int, gpus: int) -> int:
+    """Return how many of ``gpus`` GPUs of one machine a gang of a job class may use: whole parts, and not too many."""
+    if gpus == 0 or not in_parts(sim, kind):
+        return gpus
+    part = sim.parts[kind]["gpus"]
+    return min(gpus // part * part, sim.parts[kind]["most"])
+
+
+@kernel(lazy=True)
+def holds_gang(sim: Run, kind: int, gang: int) -> bool:
+    """Return whether a gang of a job class may use as many free GPUs as it needs."""
+    room = 0
+    for node in range(sim.world["nodes"]):
+        if sim.free[node] > 0 and not unable(sim, kind, node):
+            room += room_of(sim, kind, sim.free[node])
+            if room >= gang:
+                return True
+    return False
+
+
+@helper
 def unable_somewhere(sim: Run, kind: int) -> bool:
-    """Return whether there is a GPU type on which a job class cannot run, or a machine that it must not use."""
+    """Return whether a job class must not use all free GPUs: on some type, on some machine, or beside its parts."""
+    if in_parts(sim, kind):
+        return True
     if sim.world["node_sets"] > 0:
         for node in range(sim.world["nodes"]):
             if is_closed(sim, kind, node):
@@ -97,36 +126,49 @@ def unable_somewhere(sim: Run, kind: int) -> bool:
 
 @kernel(lazy=True)
 def hide_unusable(sim: Run, kind: int) -> int:
-    """Make the machines on which a job class cannot run appear full, and set their ``taken`` to 1.
+    """Make the free GPUs that a gang of a job class must not use appear held; return their number.
 
-    Returns the number of free GPUs of these machines.
+    They are those of machines on which it cannot run, whose ``taken`` becomes 1, and the highest of other machines: the
+    rest of what whole parts leave.
     """
     hidden = 0
     for node in range(sim.world["nodes"]):
+        shown = room_of(sim, kind, sim.free[node])
         if unable(sim, kind, node):
             sim.nodes[node]["taken"] = 1
-            hidden += sim.free[node]
-            sim.free[rack_place(sim, node)] -= sim.free[node]
-            sim.free[node] = 0
-            first = sim.nodes[node]["first_gpu"]
-            for gpu in range(first, first + sim.nodes[node]["gpus"]):
+            shown = 0
+        surplus = sim.free[node] - shown
+        sim.nodes[node]["hidden"] = surplus
+        if surplus > 0:
+            hidden += surplus
+            sim.free[rack_place(sim, node)] -= surplus
+            sim.free[node] = shown
+            gpu = sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
+            while surplus > 0:
+                gpu -= 1
                 if sim.holder[gpu] == FREE:
                     sim.holder[gpu] = UNUSABLE
+                    surplus -= 1
     return hidden
 
 
 @kernel(lazy=True)
 def show_unusable(sim: Run, kind: int) -> None:
     """Undo :func:`hide_unusable`."""
+    partly = in_parts(sim, kind)
     for node in range(sim.world["nodes"]):
-        if unable(sim, kind, node):
+        if partly or unable(sim, kind, node):
             sim.nodes[node]["taken"] = 0
-            first = sim.nodes[node]["first_gpu"]
-            for gpu in range(first, first + sim.nodes[node]["gpus"]):
+        hidden = sim.nodes[node]["hidden"]
+        if hidden > 0:
+            sim.free[node] += hidden
+            sim.free[rack_place(sim, node)] += hidden
+            gpu = sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
+            while hidden > 0:
+                gpu -= 1
                 if sim.holder[gpu] == UNUSABLE:
                     sim.holder[gpu] = FREE
-                    sim.free[node] += 1
-                    sim.free[rack_place(sim, node)] += 1
+                    hidden -= 1
 
 
 @kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import beside_company
-from gpusched_env.core.placement.taking import unable
+from gpusched_env.core.placement.taking import room_of, unable
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.column import SHARE, Column, indices
@@ -94,8 +94,10 @@ def write_forks(sim: Run, env: EnvArrays, out: Shown) -> None:
         row = env.queue[k]
         machines = 0
         for n in range(sim.world["nodes"]):
-            if row >= 0 and sim.free[n] >= sim.jobs[row]["gpus"] and not unable(sim, sim.jobs[row]["job_class"], n):
-                machines += 1
+            if row >= 0:
+                kind = sim.jobs[row]["job_class"]
+                if room_of(sim, kind, sim.free[n]) >= sim.jobs[row]["gpus"] and not unable(sim, kind, n):
+                    machines += 1
         out.values[k, FORKS.copies] = min(machines / sim.world["max_copies"], 1.0)
 
 
@@ -178,7 +180,7 @@ def relative_rates(instance: Instance) -> np.ndarray:
 
     All 0 for a gang that is larger than the GPUs of every single type.
     """
-    rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster, instance.usable_nodes)
+    rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster, instance.node_rooms)
     best = rates.max(axis=1, keepdims=True)
     shares: np.ndarray = np.divide(rates, best, out=np.zeros_like(rates), where=best > 0)
     return shares
