@@ -151,7 +151,7 @@ class _Source:
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
         past = self.history.workload
-        logged = {PRIORITY: past.attributes.get("priority")} | past.attributes  # logs of Kubernetes name it so
+        logged = {PRIORITY: past.attributes.get("priority"), **past.attributes}  # logs of Kubernetes name it so
         rows, times, run_s = np.empty(0, np.int64), np.empty(0), np.empty(0)
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
