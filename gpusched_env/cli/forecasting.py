@@ -53,6 +53,7 @@ class Played:
         from gpusched_env.twin import read_twin
         from gpusched_env.twin.grading import check_usable
         from gpusched_env.twin.settings import Plain
+        from gpusched_env.twin.snapshot_sources import recorded_nodes
 
         if self.scheduler is not None:
             make_scheduler(self.scheduler)
@@ -64,7 +65,8 @@ class Played:
             return found if self.scheduler is None else replace(found, scheduler=self.scheduler)
         if self.cluster is None:
             raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
-        return Plain(chosen_cluster(self.cluster)[0], self.scheduler or "slurm")
+        names, _ = recorded_nodes(self.cluster)
+        return Plain(chosen_cluster(self.cluster)[0], self.scheduler or "slurm", node_names=names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,8 @@ class Now:
     """When the snapshot was written, if it does not tell it."""
     gpus_per_node: Annotated[int, typer.Option(min=0)] = 0
     """GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out."""
+    nodes: Annotated[str, typer.Option(metavar="FORMAT:PATH", show_default="those of --cluster")] = ""
+    """Nodes now, as scontrol show nodes or kubectl prints them: nothing starts on those that are drained or down."""
 
     def read(self, reading: Reading, cluster: str | None) -> Snapshot:
         """Read and describe the snapshot."""
@@ -111,8 +115,8 @@ class Now:
 
         resource = reading.gpu_resource or GPU_RESOURCE
         present = snapshot_of(self.snapshot, self.at, self.gpus_per_node, resource, reading.skip_bad_rows)
-        if cluster is not None:
-            present = named_by(cluster, present)
+        for source in filter(None, (cluster, self.nodes)):
+            present = named_by(source, present)
         print(present.describe())
         return present
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +127,7 @@ def _fitted(
     workload, report = read_trace(log, **options)
     tell(report.describe())
     if rules.outages is not None:
-        pools = _with_outages(pools, conf, rules.outages, report.origin, workload, tell)
+        pools = _with_outages(pools, rules.outages, report.origin, workload, tell)
     columns = _tenant_columns(rules, workload)
     shares = None if rules.assoc is None else read_associations(rules.assoc)
     limits = () if rules.qos is None else read_qos(rules.qos)
@@ -153,9 +157,11 @@ def _machines(
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin.configuration import pools_of, pools_of_texts
+    from gpusched_env.twin.snapshot_sources import recorded_nodes
 
     if not conf:
-        return None, pools_of_texts(cluster, partition, lambda text: chosen_cluster(text)[0])
+        pools = pools_of_texts(cluster, partition, lambda text: chosen_cluster(text)[0])
+        return None, tuple(replace(pool, node_names=recorded_nodes(cluster)[0]) for pool in pools)
     if cluster or partition:
         raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
     files, described = read_slurm_cluster(*conf)
@@ -231,24 +237,22 @@ def _show_score(twin: Twin, log: str, held_back: bool) -> None:
 
 def _with_outages(
     pools: tuple[Pool, ...],
-    files: SlurmCluster | None,
     path: Path,
     origin: str,
     log: Workload,
     tell: Callable[[str], None],
 ) -> tuple[Pool, ...]:
     """Read outages and give them to the pools."""
-    from gpusched_env.twin.configuration import node_numbers
     from gpusched_env.twin.model import WAIT
     from gpusched_env.twin.outages import read_outages, with_outages
 
-    if files is None:
+    if not any(pool.node_names for pool in pools):
         raise GpuschedError("--outages: it names nodes; give them by --conf")
     if not origin:
         raise GpuschedError("--outages: this log tells no dates; use one that does, such as slurm")
     last_s = float((log.jobs["arrival_s"] + log.attributes.get(WAIT, 0.0) + log.jobs["duration_s"]).max())
     found = read_outages(path)
-    pools, unknown = with_outages(pools, node_numbers(files, pools), found, origin, last_s)
+    pools, unknown = with_outages(pools, found, origin, last_s)
     tell(f"{path}: {len(found):,} outages, {unknown:,} of them of nodes in no pool")
     return pools
 
@@ -293,7 +297,7 @@ class Changes:
 
     def settings(self, twin: Twin) -> tuple[Setting, ...]:
         """Return the cluster as it is and as it would be."""
-        from gpusched_env.traces import read_workload
+        from gpusched_env.traces import read_trace
         from gpusched_env.twin.comparing import settings_of
 
         options = self.reading.options()
@@ -304,8 +308,11 @@ class Changes:
         speeds = _speeds(self.speed or [])
         if speeds:
             twin = replace(twin, gpu_speeds={**twin.gpu_speeds, **speeds})
-        log = read_workload(self.workload or twin.log, **(options if self.workload else twin.reading))
-        settings = settings_of(twin, log, self.add_nodes, self.load)
+        log, report = read_trace(self.workload or twin.log, **(options if self.workload else twin.reading))
+        settings = tuple(
+            replace(one, log=self.workload or twin.log, origin=report.origin)
+            for one in settings_of(twin, log, self.add_nodes, self.load)
+        )
         known = {group.gpu_type for pool in settings[-1].twin.pools for group in pool.groups}
         for name in speeds:
             if name not in known:
@@ -334,7 +341,8 @@ class Reports:
         if self.report is not None:
             from gpusched_env.reports.twin import write_twin_report
 
-            write_twin_report(found, self.report)
+            words = [re.sub(r"[^\s:=,]*[/\\]", "", word) for word in sys.argv[1:]]  # pages tell no folders
+            write_twin_report(found, self.report, f"{date.today()} by: {shlex.join(['gpusched', *words])}")
         for file in (self.output, self.report):
             if file is not None:
                 print(f"{file}: {file.stat().st_size:,} bytes")

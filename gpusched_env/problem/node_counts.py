@@ -34,6 +34,14 @@ def node_counts(workload: Workload, cluster: Cluster) -> NodeCounts | None:
     ScenarioError : a job of several sizes demands a number of nodes
     WorkloadError : the cluster can never hold a job as it demands
     """
+    counts = demands_of(workload, cluster)
+    if counts is not None:
+        _refuse_beyond(counts, workload, cluster)
+    return counts
+
+
+def demands_of(workload: Workload, cluster: Cluster) -> NodeCounts | None:
+    """Return the same, also of jobs that the cluster can never hold."""
     if MAX_NODES not in workload.attributes:
         return None
     least, most = (workload.told(name).astype(np.int64) for name in (MIN_NODES, MAX_NODES))
@@ -50,9 +58,7 @@ def node_counts(workload: Workload, cluster: Cluster) -> NodeCounts | None:
         )
     demands = np.stack([np.where(free, NO_DEMAND, part), np.where(free, NO_DEMAND, most_gpus)], axis=1)
     found, of_job = np.unique(np.append(demands, [[0, 0]], axis=0), axis=0, return_inverse=True)
-    counts = NodeCounts(of_job.reshape(-1)[:-1].astype(np.int32), found[:, 0], found[:, 1])
-    _refuse_beyond(counts, workload, cluster)
-    return counts
+    return NodeCounts(of_job.reshape(-1)[:-1].astype(np.int32), found[:, 0], found[:, 1])
 
 
 def rooms(counts: NodeCounts, cluster: Cluster) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESUME, S
 from gpusched_env.metrics import end_of_run, job_times
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import over_time
+from gpusched_env.support.files import visible
 from gpusched_env.support.units import unit_for
 
 TICKS: Final = 100_000  # number of ticks of a run, finer than any screen
@@ -21,10 +23,11 @@ LINK_TIMES: Final = 160  # number of times at which link loads are computed
 MOST_LINKS: Final = 40  # largest number of links with loads
 
 
-def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
+def run_data(instance: Instance, log: EventLog, label: str, hosts: Sequence[str] = ()) -> dict[str, Any]:
     """Return the data that the viewer draws; docs/reports.md says what is left out for long runs.
 
-    ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large.
+    ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large. ``hosts`` : names
+    of the nodes, if they are known.
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     span_s = max(end_of_run(instance, log) - first, 1e-9)
@@ -44,7 +47,7 @@ def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
         "tick_s": tick_s,
         "ticks": TICKS,
         "unit": {"sign": unit.sign, "seconds": unit.seconds},
-        "cluster": _cluster(instance),
+        "cluster": _cluster(instance) | ({"names": [visible(name) for name in hosts]} if hosts else {}),
         "bars": _columns(drawn.bars, ticks),
         "crowds": {
             "row": drawn.crowds["row"].tolist(),

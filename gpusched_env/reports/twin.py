@@ -15,21 +15,23 @@ from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import Cell, Heading, Row, Table
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable, three_digits, unit_for
-from gpusched_env.twin.comparing import groups_of_setting, play_pools
+from gpusched_env.twin.comparing import CURRENT, RECORDED, groups_of_setting, play_pools
 from gpusched_env.twin.grading import grade_of
 from gpusched_env.twin.summary import LEFT_OUT, assumptions, sentences, tenants_of
 
 if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
 
+DAY_S: Final = 86_400.0
 MOST_TENANTS: Final = 20  # tenants with the most jobs that are shown
 SMALL_PRINT: Final = "small print: change against the current policy today"
 
 
-def write_twin_report(found: Comparison, path: str | Path) -> None:
+def write_twin_report(found: Comparison, path: str | Path, made: str = "") -> None:
     """Write a self-contained page on a comparison, atomically; names are those of the log as it was read.
 
-    The viewer shows the twin's policy and the best other policy, in the pool with the most jobs.
+    The viewer shows the twin's policy and the best other policy, in the pool with the most jobs. ``made`` : when and
+    how the page is made, in words.
     """
     need_libraries("a report")
 
@@ -41,7 +43,8 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
             play_pools(found.setting(outcome.setting), outcome.policy), key=lambda played: len(played[0].rows)
         )
         label = _label(outcome)
-        runs.append((label, run_data(problem.instance, log, label), over_time(problem.instance, log)))
+        hosts = () if found.names is not None else problem.pool.node_names  # pseudonyms of hosts there are none
+        runs.append((label, run_data(problem.instance, log, label, hosts), over_time(problem.instance, log)))
     lines = [
         {"label": label, **distribution(outcome.jct_s), **curves}
         for outcome, (label, _, curves) in zip(shown, runs, strict=True)
@@ -55,6 +58,7 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         title="What would change on this cluster?",
         subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
         grade=str(grade_of(twin)),
+        origin=origin_of(found, made),
         sentences=sentences(found),
         trust=trust(found),
         overview=overview(found),
@@ -72,6 +76,31 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
 
 def _label(outcome: Outcome) -> str:
     return f"{outcome.policy}, {outcome.setting}"
+
+
+def origin_of(found: Comparison, made: str) -> list[str]:
+    """Return in sentences from which jobs, dates and policy the numbers come, and when and how the page was made."""
+    today = found.settings[0]
+    times_s = [float(edge) for edge in (today.workload.jobs["arrival_s"].min(), today.workload.jobs["arrival_s"].max())]
+    days = f"{(times_s[1] - times_s[0]) / DAY_S:,.1f} days"
+    kind, _, place = today.log.rpartition(":")
+    named = f"Log {visible(':'.join(filter(None, (kind, Path(place).name))))}: " if today.log else ""
+
+    def at(time_s: float) -> str:
+        return str(np.datetime64(today.origin, "m") + np.timedelta64(int(time_s // 60), "m")).replace("T", " ")
+
+    if today.origin:
+        told = f"{named}jobs arrive from {at(times_s[0])} to {at(times_s[1])} ({days})"
+        if today.log == today.twin.log and today.twin.split_s:
+            told += f". The twin was fitted to what was before {at(today.twin.split_s)}"
+    else:
+        told = f"{named}jobs arrive for {days}; the log tells no dates"
+    lines = [
+        f"{told}.",
+        f'"{RECORDED}" is what the log tells. "{CURRENT}" is the policy fitted to it: {today.twin.scheduler}.',
+        "GPU time counts from the first to the last arrival; it is used while jobs hold it.",
+    ]
+    return [*lines, f"Made on {made}"] if made else lines
 
 
 def trust(found: Comparison) -> list[str]:
@@ -92,6 +121,7 @@ def trust(found: Comparison) -> list[str]:
     for one in twin.remainders:
         jobs = f", {one.jobs:,} jobs" if one.jobs else ""
         told.append(f"{one.hours:,.1f} {one.unit}{jobs}: {one.what}.")
+    told += [f"Of the fit: {note}." for note in twin.notes]
     fails = any(pool.reservations for pool in twin.pools)
     faults = "nodes fail as they did in the log" if fails else "nothing fails"
     told.append(f"The twin assumes that run times do not depend on the machines, and that {faults}.")

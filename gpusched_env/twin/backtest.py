@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gpusched_env.event_log import REFUSE, START
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
+from gpusched_env.traces.parsing.columns import NODES
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, WEEK, History
 from gpusched_env.twin.model import WAIT
@@ -113,10 +114,14 @@ class Played:
             for field, name in NAMES.items()
         }
         priority = self.workload.attributes["priority"][row] if "priority" in self.workload.attributes else 0.0
+        nodes: dict[str, Any] = {
+            name: int(self.workload.attributes[name][row]) for name in NODES if name in self.workload.attributes
+        }
         return PresentJob(
             str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
             float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
             told["queue"], max(float(priority), 0.0), nodes={} if waits else self.nodes[row],
+            **nodes,
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

@@ -21,7 +21,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.model import EARLIER, WAIT, Problem, Twin
-from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.recorded import Recorded, used
 from gpusched_env.twin.scoring import groups_of, size_names
 
 CURRENT: Final = "current"  # name of the twin's own policy
@@ -39,6 +39,8 @@ class Setting:
     twin: Twin
     workload: Workload
     left_out: int = 0  # jobs of the log for which no pool has their partition and room for their gang
+    log: str = ""  # source of the jobs; "" = not told
+    origin: str = ""  # date of time 0, ISO 8601; "" = the log tells none
 
 
 class Outcome(NamedTuple):
@@ -152,13 +154,14 @@ def with_nodes(twin: Twin, text: str) -> Twin:
     number = holds[name] if colon else largest
     pools = list(twin.pools)
     own, added = pools[number], Cluster.parse(machines).groups
-    first = len(own.cluster.nodes)
-    more = f"{first}-{first + len(Cluster(added).nodes) - 1}"
+    first, new = len(own.cluster.nodes), len(Cluster(added).nodes)
+    more = f"{first}-{first + new - 1}"
+    names = own.node_names and (*own.node_names, *(f"new {i}" for i in range(1, new + 1)))
     sets = tuple(
         dataclasses.replace(one, nodes=f"{one.nodes},{more}") if one.nodes and name in ("", own.name, one.name) else one
         for one in own.sets
     )
-    pools[number] = dataclasses.replace(own, groups=own.groups + added, sets=sets)
+    pools[number] = dataclasses.replace(own, groups=own.groups + added, sets=sets, node_names=names)
     return dataclasses.replace(twin, pools=tuple(pools))
 
 
@@ -183,8 +186,7 @@ def recorded_outcome(setting: Setting) -> Outcome | None:
     wait_s = log.start_s - log.arrival_s - earlier_s
     gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s + earlier_s)) / 3600
     first_s, last_s = float(log.arrival_s.min()), float(log.arrival_s.max())
-    held, capacity = log.held(), setting.twin.gpus * (last_s - first_s)
-    busy = float(held.integral(last_s) - held.integral(first_s)) / capacity if capacity else 0.0
+    capacity, busy = setting.twin.gpus * (last_s - first_s), used(log.held(), log.arrival_s, setting.twin.gpus)
     return Outcome(
         setting.name, RECORDED, wait_s, log.end_s - log.arrival_s, gpu_hours, math.nan, capacity / 3600, busy, math.nan
     )  # fmt: skip
@@ -194,7 +196,7 @@ def play_policy(setting: Setting, policy: str) -> Outcome:
     """Play one policy in one setting, pool by pool."""
     jobs = len(setting.workload)
     wait_s, jct_s = np.zeros(jobs), np.full(jobs, np.nan)
-    held = useful = busy_gpu_s = 0.0
+    held = useful = busy = 0.0
     preemptions = 0
     arrival = setting.workload.jobs["arrival_s"]
     first_s, last_s = float(arrival.min()), float(arrival.max())
@@ -204,13 +206,9 @@ def play_policy(setting: Setting, policy: str) -> Outcome:
         held += arrays.total(times["gpu_seconds"])
         useful += arrays.total(times["service_gpu_s"])
         preemptions += int(times["preemptions"].sum())
-        held_gpu_s = held_gpus(problem.instance, log)
-        busy_gpu_s += float(held_gpu_s.integral(last_s) - held_gpu_s.integral(first_s))
+        busy += used(held_gpus(problem.instance, log), arrival, setting.twin.gpus)
     capacity = setting.twin.gpus * (last_s - first_s)
-    return Outcome(
-        setting.name, policy, wait_s, jct_s, held / 3600, useful / 3600, capacity / 3600,
-        busy_gpu_s / capacity if capacity else 0.0, preemptions,
-    )  # fmt: skip
+    return Outcome(setting.name, policy, wait_s, jct_s, held / 3600, useful / 3600, capacity / 3600, busy, preemptions)
 
 
 def play_pools(setting: Setting, policy: str) -> list[tuple[Problem, EventLog]]:

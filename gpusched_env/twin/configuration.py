@@ -35,7 +35,7 @@ def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
     pools = []
     for names, nodes in _joined(slurm):
         if not names:
-            return (Pool(REST, slurm.cluster.groups),)
+            return (Pool(REST, slurm.cluster.groups, node_names=tuple(node.name for node in slurm.nodes)),)
         alike = all(rows[name] == set(nodes) and tiers[name] == tiers[names[0]] for name in names)
         order = _order(slurm, nodes, alike)
         groups = tuple(
@@ -52,7 +52,8 @@ def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
             )
             for name in ([] if alike else names)
         )
-        pools.append(Pool("+".join(names), groups, tuple(names), sets))
+        told = tuple(slurm.nodes[row].name for row in order)
+        pools.append(Pool("+".join(names), groups, tuple(names), sets, node_names=told))
     return tuple(pools)
 
 
@@ -81,17 +82,6 @@ def not_played(slurm: SlurmCluster) -> tuple[str, ...]:
         if _mode(slurm, name) == "off" and mode.upper() not in ("", "OFF"):
             found.append(f"partition {name!r} has PreemptMode={mode}; its jobs are not preempted in the twin")
     return tuple(found)
-
-
-def node_numbers(slurm: SlurmCluster, pools: Sequence[Pool]) -> list[dict[str, list[int]]]:
-    """Return for each pool of :func:`pools_of`: name of a node -> its numbers in the pool."""
-    found = []
-    for (_, nodes), pool in zip(_joined(slurm), pools, strict=True):
-        number: dict[str, list[int]] = {}
-        for at, row in enumerate(_order(slurm, nodes, not pool.sets and pool.name != REST)):
-            number.setdefault(slurm.nodes[row].name, []).append(at)
-        found.append(number)
-    return found
 
 
 def _joined(slurm: SlurmCluster) -> list[tuple[list[str], list[int]]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.qos import QOS, Qos
 from gpusched_env.problem.tenants import Tenants
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, Workload
 from gpusched_env.traces.kubernetes.quotas import Quotas
 from gpusched_env.twin.inferred_priorities import (
     Aging,
@@ -39,6 +39,7 @@ WARM_UP: Final = 0.1  # part of the fitted part whose starts reveal no weights: 
 HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
+SMALL: Final = 0.03  # weights below this part of the largest may be noise
 SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
 BACKFILLS: Final = ("none", "easy", "conservative")
 Tell = Callable[[str], None]
@@ -82,6 +83,15 @@ class Policy:
             classes={name: points(value) for name, value in self.classes.items()},
             partition_classes={name: points(value) for name, value in self.partition_classes.items()},
         )
+
+    def simpler(self) -> Iterator[dict[str, Any]]:
+        """Yield changes that leave out weights: all small ones, which may be noise, then each."""
+        own = self.scaled()
+        points = {"age_weight": own.age_weight, "fair_share_weight": own.fair_share_weight}
+        points |= {name: max(getattr(own, name).values(), default=0.0) for name in ("classes", "partition_classes")}
+        without: dict[str, Any] = {name: {} if name.endswith("classes") else 0.0 for name in points}
+        yield {name: without[name] for name, most in points.items() if most < SMALL * POINTS}
+        yield from ({name: value} for name, value in without.items())
 
     def in_twin(self, twin: Twin) -> Twin:
         """Return the twin with this policy."""
@@ -178,11 +188,12 @@ def fit_twin(
     if not chosen.any():
         raise GpuschedError("twin: no job of the log fits into the machines; check --cluster, --conf and partitions")
     first = workload.select(chosen)
+    tell = tell or _silent
     if of_kueue:
-        fitted, told = _by_fairness(twin, first, tell or _silent)
+        fitted, notes = _by_fairness(twin, first, tell)
+        start_s = replayed_starts(fitted, workload)
     else:
-        fitted, told = _slurm(twin, first, start or Policy(), seed, tell or _silent)
-    start_s = replayed_starts(fitted, workload)
+        fitted, notes, start_s = _slurm(twin, workload, first, start or Policy(), seed, tell)
     return dataclasses.replace(
         fitted,
         score=dataclasses.replace(
@@ -190,7 +201,7 @@ def fit_twin(
         ),
         remainders=find_remainders(fitted, workload, start_s),
         notes=(
-            told,
+            *notes,
             *stops(twin.stopped),
             *_raised("tenants", raised),
             *_raised("QOS", raised_qos),
@@ -199,7 +210,7 @@ def fit_twin(
     )
 
 
-def _by_fairness(twin: Twin, first: Workload, tell: Tell) -> tuple[Twin, str]:
+def _by_fairness(twin: Twin, first: Workload, tell: Tell) -> tuple[Twin, tuple[str, ...]]:
     """Return the twin with Kueue's kind of preemption whose replay of the first part is closer, and the evidence."""
     error_of = _errors(first, twin.split_s)
     twins = {name: dataclasses.replace(twin, scheduler=policy) for name, policy in FAIRNESS.items()}
@@ -207,17 +218,34 @@ def _by_fairness(twin: Twin, first: Workload, tell: Tell) -> tuple[Twin, str]:
     classic, fair = errors
     chosen = fair if errors[fair] < BETTER * errors[classic] else classic
     tell(f"2 replays: waits of the fitted part are {errors[chosen]:.1%} off on average")
-    return twins[chosen], _told_apart("kinds of preemption", chosen, errors)
+    return twins[chosen], (_told_apart("kinds of preemption", chosen, errors),)
 
 
-def _slurm(twin: Twin, first: Workload, start: Policy, seed: int, tell: Tell) -> tuple[Twin, str]:
-    """Return the twin with the policy of Slurm that the first part shows, and how well it tells backfill."""
+def _slurm(
+    twin: Twin, workload: Workload, first: Workload, start: Policy, seed: int, tell: Tell
+) -> tuple[Twin, tuple[str, ...], np.ndarray]:
+    """Return the twin with the policy of Slurm that the first part shows, the evidence, and the starts of all jobs [s].
+
+    Where the log tells no nodes, the fit chooses between any nodes for a job and as few as hold it.
+    """
     limit_s = first.jobs["estimate_s"]
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start, default_limit_s=max(longest_s, DAY_S))
-    policy = _revealed(twin, first, policy, twin.split_s, seed, tell)
-    policy, told = _by_replays(twin, first, policy, longest_s, twin.split_s, tell)
-    return policy.in_twin(twin), told
+    ways = [twin]
+    if MAX_NODES not in workload.attributes and (first.jobs["gpus"] > 1).any():
+        ways.append(dataclasses.replace(twin, fewest_nodes=True))
+    found = []
+    for way in ways:
+        if way.fewest_nodes:
+            tell("the log tells no nodes; the same with each job on as few nodes as hold it:")
+        revealed = _revealed(way, first, policy, twin.split_s, seed, tell)
+        searched = _by_replays(way, first, revealed, longest_s, tell)
+        fitted = searched.policy.in_twin(way)
+        found.append((searched, fitted, replayed_starts(fitted, workload)))
+    best, fitted, start_s = min(found, key=lambda one: one[0].error)
+    starts = [start_s for *_, start_s in found]
+    nodes = _nodes_told(fitted, Recorded.of(workload), starts, twin.split_s) if len(found) > 1 else ()
+    return fitted, (best.told, *nodes), start_s
 
 
 def _errors(first: Workload, split_s: float) -> Callable[[Twin], float]:
@@ -324,14 +352,17 @@ def _policy_of(found: Weights, policy: Policy, aging: Aging) -> Policy:
     ).scaled()
 
 
-def _by_replays(
-    twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell
-) -> tuple[Policy, str]:
-    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
+class Searched(NamedTuple):
+    """A policy, how far off its waits are, and how well the log tells the kinds of backfill apart, in a sentence."""
 
-    Also returns a sentence on how well the log tells the kinds of backfill apart.
-    """
-    error_of = _errors(first, split_s)
+    policy: Policy
+    error: float
+    told: str
+
+
+def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, tell: Tell) -> Searched:
+    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time."""
+    error_of = _errors(first, twin.split_s)
     seen: dict[str, float] = {}
 
     def error(at: Policy) -> float:
@@ -342,20 +373,20 @@ def _by_replays(
 
     best = policy, error(policy)
 
-    def attempt(**changes: Any) -> bool:
+    def attempt(simpler: bool = False, **changes: Any) -> None:
         nonlocal best
         other = dataclasses.replace(best[0], **changes)
         value = error(other)
-        if value < BETTER * best[1]:
+        if value < BETTER * best[1] or (simpler and value <= best[1]):
             best = other, value
-            return True
-        return False
 
     windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
     for _ in range(2):  # the weight of the size and the kind of backfill depend on each other
         for backfill in BACKFILLS:
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
+        for changes in best[0].simpler():
+            attempt(simpler=True, **changes)
         for part in SIZES:
             attempt(size_weight=part * POINTS)
     tell(f"{len(seen)} replays: backfill {best[0].backfill}, size weight {best[0].size_weight:g}")
@@ -366,7 +397,7 @@ def _by_replays(
             attempt(**{name: getattr(best[0], name) * times})
     tell(f"{len(seen)} replays: waits of the fitted part are {best[1]:.1%} off on average")
     others = {name: error(dataclasses.replace(best[0], backfill=name)) for name in BACKFILLS}
-    return best[0].scaled(), _told_apart("kinds of backfill", best[0].backfill, others)
+    return Searched(best[0].scaled(), best[1], _told_apart("kinds of backfill", best[0].backfill, others))
 
 
 def _told_apart(kinds: str, chosen: str, errors: dict[str, float]) -> str:
@@ -378,6 +409,20 @@ def _told_apart(kinds: str, chosen: str, errors: dict[str, float]) -> str:
     if alike:
         sentence += f"; the log does not tell {', '.join([chosen, *alike[:-1]])} and {alike[-1]} apart"
     return sentence
+
+
+def _nodes_told(fitted: Twin, log: Recorded, starts_s: Sequence[np.ndarray], split_s: float) -> tuple[str]:
+    """Tell how far off the waits are if gangs are split over nodes, and if they run on as few as hold them."""
+    parts = []
+    played = ~np.isnan(starts_s).any(axis=0)
+    for name, inside in (("fitted part", log.arrival_s < split_s), ("rest", log.arrival_s >= split_s)):
+        rows = inside & played
+        waits = [(start_s - log.arrival_s)[rows] for start_s in (log.start_s, *starts_s)]
+        if rows.any():
+            split, fewest = (closeness(waits[0], own) for own in waits[1:])
+            parts.append(f"of the {name} are {split:.1%} off if gangs are split freely, {fewest:.1%} if not")
+    way = "on as few nodes as hold it" if fitted.fewest_nodes else "on any nodes"
+    return (f"the log tells no nodes of jobs; fitted: each runs {way}. Waits {', '.join(parts)}",)
 
 
 def _raised(what: str, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,14 +18,14 @@ from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
 from gpusched_env.problem.tenants import PRIORITY
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
 from gpusched_env.twin.model import CLUSTER_QUEUE, PARTITION, WAIT, Problem
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.settings import Setting
+from gpusched_env.twin.settings import Setting, closing
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.usage import by_shares, past_usage
 
@@ -36,6 +36,7 @@ NAMES: Final = {  # field -> attribute
 }  # fmt: skip
 LOGGED: Final = {PRIORITY: "priority"}  # attribute of a future -> that of a log, if it has another name
 ARRIVES: Final = 1 << 40  # id of the first future arrival
+FAR_S: Final = 366 * DAY_S  # [s] after the horizon, nodes that are closed now open; no policy plans so far ahead
 STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
 
 
@@ -82,7 +83,12 @@ def sampled_starts(
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
         return starts
+    if snapshot.closed:  # from the present on, so that the running jobs started before it
+        latest_s = snapshot.time_s - 1e-3
+        running = tuple(dataclasses.replace(job, start_s=min(job.start_s, latest_s)) for job in snapshot.running)
+        snapshot = dataclasses.replace(snapshot, running=running)
     source = _Source(snapshot, history, options)
+    setting = closing(setting, snapshot, source.now_s, source.now_s + options.horizon_s + FAR_S)
     past = _Past(source, setting, shares or {})
     groups = min(GROUPS, options.futures)
 
@@ -129,6 +135,9 @@ class _Source:
         self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
+        for name, anywhere in ((MIN_NODES, np.ones_like(self.gpus)), (MAX_NODES, self.gpus)):  # where it runs already
+            told = np.array([getattr(job, name) for job in self.jobs])
+            self.columns[name] = np.where([job.waits for job in self.jobs], told, anywhere)
         self.batch = batches(asked.user, arrival_s, DAY_S)
         past = history.workload.jobs["arrival_s"] + history.origin_s
         # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
@@ -153,7 +162,7 @@ class _Source:
         def column(present: Array, of_past: Array | None) -> Array:
             """Return the values of the present jobs, then those of the arrivals."""
             if of_past is None:
-                of_past = np.zeros(len(past)) if present.dtype.kind == "f" else np.full(len(past), "")
+                of_past = np.full(len(past), "") if present.dtype.kind == "U" else np.zeros(len(past))
             submitted = np.concatenate([of_past.astype(present.dtype.kind), present[self.seen]])
             return np.concatenate([present, submitted[rows]])
 
@@ -291,7 +300,7 @@ class _Group:
         row_of = {int(row): i for i, row in enumerate(problem.rows)}
         running = [row for row in range(source.running) if row in row_of]
         jobs = [source.jobs[row] for row in running]
-        places = gpus_of_running(instance.cluster, source.snapshot, jobs)
+        places = gpus_of_running(problem.pool, source.snapshot, jobs)
         moves = [
             Move(float(source.start_s[row]), Start(row_of[row], gpus=gpus))
             for row, gpus in zip(running, places, strict=True)

@@ -15,11 +15,12 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.node_counts import demands_of, rooms
 from gpusched_env.problem.partitions import PARTITION as SET
 from gpusched_env.problem.partitions import Partition, Partitions, Reservation, nodes_of
 from gpusched_env.problem.qos import QOS
 from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
-from gpusched_env.problem.workload import TENANT, Profiles, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, TENANT, Profiles, Workload
 from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
@@ -46,10 +47,11 @@ class Pool:
     partitions : names of the partitions whose jobs run here; empty = the jobs of all partitions
     sets : the nodes of each of these partitions, and its tier; empty = any job may run on any machine
     reservations : times in which nodes were out of use
+    node_names : names of the nodes, in their order; a node with GPUs of several types has several rows; empty = unknown
 
     Raises
     ------
-    ScenarioError : no machines, or sets of other partitions
+    ScenarioError : no machines, sets of other partitions, or names of other nodes
     """
 
     name: str
@@ -57,6 +59,7 @@ class Pool:
     partitions: tuple[str, ...] = ()
     sets: tuple[Partition, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    node_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there are machines, and one set for each partition."""
@@ -64,22 +67,35 @@ class Pool:
             raise ScenarioError(f"pool {self.name!r}: it has no machines; list node groups")
         if self.sets and sorted(one.name for one in self.sets) != sorted(self.partitions):
             raise ScenarioError(f"pool {self.name!r}: sets must have one entry for each of its partitions")
+        if self.node_names and len(self.node_names) != sum(group.count for group in self.groups):
+            raise ScenarioError(f"pool {self.name!r}: node_names must have one name for each of its nodes")
 
     @property
     def cluster(self) -> Cluster:
         """The machines as a cluster."""
         return Cluster(self.groups)
 
-    def room_of(self, names: np.ndarray) -> np.ndarray:
-        """int64 [J]: GPUs of all machines that jobs of these partitions may use; 0 = not a partition of this pool."""
-        cluster = self.cluster
-        if not self.partitions:
-            return np.full(len(names), cluster.gpus)
-        room = dict.fromkeys(self.partitions, cluster.gpus)
-        for one in self.sets:
-            room[one.name] = int(cluster.nodes["gpus"][nodes_of(one, cluster)].sum())
+    @property
+    def numbers(self) -> dict[str, list[int]]:
+        """Name of each node whose name is known -> its numbers."""
+        found: dict[str, list[int]] = {}
+        for number, name in enumerate(self.node_names):
+            found.setdefault(name, []).append(number)
+        return found
+
+    def room_of(self, workload: Workload, names: np.ndarray) -> np.ndarray:
+        """int64 [J]: GPUs of all machines that each job may use if it is in the partition of this name.
+
+        Those that its number of nodes excludes do not count; 0 = not a partition of this pool.
+        """
+        cluster, counts = self.cluster, demands_of(workload, self.cluster)
+        free = cluster.nodes["gpus"][None].astype(np.int64) if counts is None else rooms(counts, cluster)  # [D, N]
+        inside = {one.name: nodes_of(one, cluster) for one in self.sets}
+        room = {name: free[:, inside.get(name, slice(None))].sum(axis=1) for name in self.partitions}
+        otherwise = np.zeros_like(free[:, 0]) if self.partitions else free.sum(axis=1)
         different, of_job = np.unique(names, return_inverse=True)
-        return np.array([room.get(name, 0) for name in different.tolist()], np.int64)[of_job]
+        table = np.array([room.get(name, otherwise) for name in different.tolist()])
+        return table[of_job, 0 if counts is None else counts.of_job]
 
 
 @dataclass(frozen=True)
@@ -118,8 +134,8 @@ class Score:
     Parameters
     ----------
     groups : one row for all jobs, then rows by partition, by size, and by both
-    held_error : mean over hours of abs(predicted - recorded part of the GPUs that jobs hold), 0..1
-    held_recorded, held_predicted : mean part of the GPUs that jobs hold, 0..1
+    held_error : mean over hours of abs(predicted - recorded part of the GPUs that jobs hold), until the last arrival
+    held_recorded, held_predicted : part of the GPUs that jobs hold, from the first to the last arrival of the log
     unseen : whether the fit has not seen these jobs; False = nothing was held back
     """
 
@@ -175,6 +191,7 @@ class Twin:
     gpu_speeds : speed of each GPU type relative to the machines of the log; missing = 1
     local_queues : ``namespace/name`` of each LocalQueue of Kueue -> its ClusterQueue
     stopped : ClusterQueue or LocalQueue that is stopped -> its stopPolicy; forecasts start none of its jobs
+    fewest_nodes : whether a job that tells no nodes runs on as few as hold it, in equal parts; False = on any
     split_s : end of the part of the log that was fitted [s]
     score : agreement on the rest of the log
     remainders : what the twin does not explain
@@ -194,6 +211,7 @@ class Twin:
     gpu_speeds: dict[str, float] = field(default_factory=dict)
     local_queues: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
+    fewest_nodes: bool = False
     split_s: float = 0.0
     score: Score = Score()
     remainders: tuple[Remainder, ...] = ()
@@ -231,7 +249,7 @@ class Twin:
 
     def problem(self, number: int, workload: Workload, rows: np.ndarray) -> Problem:
         """Return the problem of the pool of this number with the jobs ``rows``."""
-        pool, chosen = self.pools[number], workload.select(rows)
+        pool, chosen = self.pools[number], self.asking(workload.select(rows))
         cluster = pool.cluster
         speeds = np.array([self.gpu_speeds.get(name, 1.0) for name in cluster.gpu_types])
         jobs = chosen.jobs.copy()
@@ -258,21 +276,44 @@ class Twin:
 
     def without_outages(self) -> Twin:
         """Return the twin with all nodes in use at all times, for another time than that of its log."""
-        return dataclasses.replace(self, pools=tuple(dataclasses.replace(pool, reservations=()) for pool in self.pools))
+        return self.with_pools([dataclasses.replace(pool, reservations=()) for pool in self.pools])
+
+    def with_pools(self, pools: Sequence[Pool]) -> Twin:
+        """Return the twin with these pools."""
+        return dataclasses.replace(self, pools=tuple(pools))
 
     def pool_of(self, workload: Workload) -> np.ndarray:
         """int64 [J]: number of the pool of each job; -1 = no pool can run it.
 
         It is the pool of the first partition that the job names and that has room for its gang.
         """
+        workload = self.asking(workload)
         gpus, lists = workload.jobs["gpus"], workload.attributes.get(PARTITION, np.array([""]))
         longest = int(np.strings.count(lists.astype(str), ",").max(initial=0)) + 1
         found = np.full(len(gpus), -1)
         for position in reversed(range(longest)):
             names = partitions_of(workload, position)
             for number, pool in enumerate(self.pools):
-                found[gpus <= pool.room_of(names)] = number
+                found[gpus <= pool.room_of(workload, names)] = number
         return found
+
+    def asking(self, workload: Workload) -> Workload:
+        """Return the jobs with the nodes on which they run, if the twin knows it: equal parts in the largest nodes."""
+        if not self.fewest_nodes:
+            return workload
+        largest: dict[str, int] = {}
+        for pool in self.pools:
+            nodes = pool.cluster.nodes["gpus"]
+            own = {one.name: nodes[nodes_of(one, pool.cluster)] for one in pool.sets}
+            largest |= {name: int(own.get(name, nodes).max()) for name in pool.partitions or ("",)}
+        different, of_job = np.unique(partitions_of(workload), return_inverse=True)
+        size = np.array([largest.get(name, max(largest.values())) for name in different.tolist()])[of_job]
+        gpus = workload.jobs["gpus"]
+        fewest = -(-gpus // size)
+        fewest = np.where(gpus % fewest == 0, fewest, 0)
+        told = {name: workload.attributes.get(name, np.zeros(len(gpus), np.int64)) for name in (MIN_NODES, MAX_NODES)}
+        asked = {name: np.where(told[MAX_NODES] > 0, own, fewest) for name, own in told.items()}
+        return dataclasses.replace(workload, attributes={**workload.attributes, **asked})
 
     def leaves(self, workload: Workload) -> np.ndarray:
         """Return the name of the leaf of each job; str [J]."""
@@ -317,6 +358,7 @@ class Twin:
             {"name": pool.name, "groups": [group.as_dict() for group in pool.groups], "partitions": pool.partitions}
             | ({"sets": _rules(pool)["partitions"]} if pool.sets else {})
             | ({"reservations": _rules(pool)["reservations"]} if pool.reservations else {})
+            | ({"node_names": pool.node_names} if pool.node_names else {})
             for pool in self.pools
         ]
         data["tenants"] = None if self.tenants is None else self.tenants.as_dict()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,22 +43,18 @@ def read_outages(path: str | Path) -> tuple[Outage, ...]:
 
 
 def with_outages(
-    pools: Sequence[Pool],
-    rows: Sequence[Mapping[str, Sequence[int]]],
-    outages: Sequence[Outage],
-    origin: str,
-    last_s: float,
+    pools: Sequence[Pool], outages: Sequence[Outage], origin: str, last_s: float
 ) -> tuple[tuple[Pool, ...], int]:
     """Return the pools with the outages of their nodes as reservations, and the number of outages of unknown nodes.
 
     Schedulers do not know them in advance, not even maintenance: many planned reservations would make replays slow.
 
-    ``rows`` : for each pool, name of a node -> its numbers in the pool; a node with GPUs of several types has several.
     Outages that go on end with the log.
     """
     origin_s = float((np.datetime64(origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
     found = []
-    for pool, number in zip(pools, rows, strict=True):
+    for pool in pools:
+        number = pool.numbers
         spans: dict[tuple[float, float], list[int]] = {}
         for node in number:
             for span in _merged(outages, node, origin_s, last_s):
@@ -68,7 +64,7 @@ def with_outages(
             for i, ((start_s, end_s), nodes) in enumerate(sorted(spans.items()), 1)
         )
         found.append(dataclasses.replace(pool, reservations=reservations))
-    known = {name for number in rows for name in number}
+    known = {name for pool in pools for name in pool.node_names}
     return tuple(found), sum(one.node not in known for one in outages)
 
 

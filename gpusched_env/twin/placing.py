@@ -6,6 +6,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster
+from gpusched_env.twin.model import Pool
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 
 
@@ -43,15 +44,25 @@ class Places:
         return self.take(nodes) if sum(nodes.values()) == gpus else None
 
 
-def gpus_of_running(cluster: Cluster, snapshot: Snapshot, jobs: list[PresentJob]) -> list[tuple[int, ...]]:
+def names_in(pool: Pool, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the names of the nodes of a pool: its own, or else all those of the snapshot, or numbers; empty = some."""
+    nodes = sum(group.count for group in pool.groups)
+    if pool.node_names:
+        return pool.node_names
+    names = snapshot.node_names or tuple(map(str, range(nodes)))
+    return names if len(names) == nodes else ()
+
+
+def gpus_of_running(pool: Pool, snapshot: Snapshot, jobs: list[PresentJob]) -> list[tuple[int, ...]]:
     """Return GPUs for each of these running jobs.
 
-    Jobs that tell their nodes come first, then the others, largest first. If ``node_names`` names as many nodes as the
-    cluster has, node i of the list is node i of the cluster. Otherwise each named node, by the GPUs that jobs hold on
+    Jobs that tell their nodes come first, then the others, largest first. If the names of all nodes of the pool are not
+    known, each named node, by the GPUs that jobs hold on
     it, becomes the node with the fewest GPUs that are enough. A job whose nodes do not suffice is placed like one
     without nodes.
     """
-    number = _numbers(cluster, snapshot, jobs)
+    cluster = pool.cluster
+    number = _numbers(pool, snapshot, jobs)
     places = Places(cluster)
     found: dict[int, tuple[int, ...]] = {}
     for i, job in enumerate(jobs):
@@ -72,17 +83,15 @@ def gpus_of_running(cluster: Cluster, snapshot: Snapshot, jobs: list[PresentJob]
     return [found[i] for i in range(len(jobs))]
 
 
-def _numbers(cluster: Cluster, snapshot: Snapshot, jobs: list[PresentJob]) -> dict[str, int]:
-    """Return the number of the cluster's node for each node that the jobs name."""
-    sizes = cluster.nodes["gpus"]
-    if len(snapshot.node_names) == len(sizes):
-        return {name: i for i, name in enumerate(snapshot.node_names)}
+def _numbers(pool: Pool, snapshot: Snapshot, jobs: list[PresentJob]) -> dict[str, int]:
+    """Return the number of the pool's node for each node that the jobs name."""
+    sizes = pool.cluster.nodes["gpus"]
+    if names := names_in(pool, snapshot):
+        return {name: i for i, name in enumerate(names)}
     held: dict[str, int] = {}
     for job in jobs:
         for node, count in job.nodes.items():
             held[node] = held.get(node, 0) + count
-    if not snapshot.node_names:
-        return {name: int(name) for name in held if int(name) < len(sizes)}
     number: dict[str, int] = {}
     free = sorted(range(len(sizes)), key=lambda node: (int(sizes[node]), node))
     for name in sorted(held, key=lambda name: (-held[name], name)):

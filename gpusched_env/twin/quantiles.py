@@ -56,7 +56,8 @@ class Quantiles:
     @property
     def interval(self) -> tuple[Array, Array, Array]:
         """The lower end, median and upper end of the 80 % interval; float64 [J] each [s], inf = never."""
-        return seconds(self.median - self.below), seconds(self.median), seconds(self.median + self.above)
+        low_s = np.where(np.isinf(seconds(self.at(LOW))), math.inf, seconds(self.median - self.below))
+        return low_s, seconds(self.median), seconds(self.median + self.above)
 
     def contain(self, truth_s: Array) -> Array:
         """Bool [J]: whether the true starts [s] lie in the 80 % intervals."""

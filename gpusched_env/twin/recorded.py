@@ -46,3 +46,13 @@ class Recorded(NamedTuple):
         """
         times = np.concatenate([self.start_s, self.end_s, times_s])
         return StepFunction.of_changes(times, np.concatenate([self.gpus, -self.gpus, changes]))
+
+
+def used(held: StepFunction, arrival_s: np.ndarray, gpus: int) -> float:
+    """Return the part of the time of this many GPUs in which jobs hold them, from the first to the last arrival, 0..1.
+
+    This is the period of the log: after the last arrival, the queue drains. All utilisations of a twin are of it.
+    """
+    first_s, last_s = float(arrival_s.min()), float(arrival_s.max())
+    capacity = gpus * (last_s - first_s)
+    return float(held.integral(last_s) - held.integral(first_s)) / capacity if capacity else 0.0

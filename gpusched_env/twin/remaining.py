@@ -39,7 +39,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         gpus = pool.cluster.gpus
         own = Recorded(*(column[rows] for column in recorded))
         held, used = own.held(), own.held(*closed_gpus(pool))
-        room = pool.room_of(partitions_of(workload)[rows])
+        room = pool.room_of(jobs := workload.select(rows), partitions_of(jobs))
         fitted[rows] = _fitted_throughout(own, used, room)
         over_s += time_above(held, gpus)
         idle_gpu_s += _idle_below(own, used, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
@@ -52,7 +52,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         ),
         _waits(
             "jobs waited, although their gang fitted all the time, and wait in the twin too: their GPUs are kept for "
-            "jobs of higher priority", planned, wait_s,
+            "jobs of higher priority, or lie on other numbers of nodes", planned, wait_s,
         ),
         Remainder(
             "GPUs were idle while jobs waited that fitted and that the twin starts within 10 minutes",

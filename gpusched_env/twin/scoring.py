@@ -16,7 +16,7 @@ from gpusched_env.portable import arrays
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.model import ALL, GroupScore, Score, Twin
-from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.recorded import Recorded, used
 
 HOUR_S: Final = 3600.0
 SMALL_S: Final = 60.0  # waits well below this differ little in :func:`closeness`
@@ -68,22 +68,15 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
         _group(name, length, waits[0][chosen], waits[1][chosen]) for name, length, chosen in _rows(partition, size)
     )
     played = ~np.isnan(start_s)
-    edges_s = _hours(from_s, float(recorded.end_s[played].max(initial=from_s)))
-    parts = [
-        held.binned(edges_s) / twin.gpus
-        for held in (
-            _held(recorded.start_s[played], recorded, played),
-            _held(start_s[played], recorded, played),
-        )
-    ]
+    arrival_s = recorded.arrival_s[played]
+    edges_s = _hours(from_s, float(arrival_s.max(initial=from_s)))
+    held = [_held(times[played], recorded, played) for times in (recorded.start_s, start_s)]
+    parts = [one.binned(edges_s) / twin.gpus for one in held]
     if not len(parts[0]):
         return Score(rows)
-    return Score(
-        rows,
-        arrays.mean(np.abs(parts[1] - parts[0])),
-        arrays.mean(parts[0]),
-        arrays.mean(parts[1]),
-    )
+    error = arrays.mean(np.abs(parts[1] - parts[0]))
+    recorded_part, predicted_part = (used(one, arrival_s, twin.gpus) for one in held)
+    return Score(rows, error, recorded_part, predicted_part)
 
 
 def groups_of(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:

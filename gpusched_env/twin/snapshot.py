@@ -182,7 +182,9 @@ class Snapshot:
         busy, wanted = (sum(job.gpus for job in jobs) for jobs in (self.running, self.queued))
         first = (
             f"{iso(self.time_s)}: {len(self.running):,} jobs run on {busy:,} GPUs, {len(self.queued):,} wait for "
-            f"{wanted:,}" + (f", {len(self.held):,} are held" if self.held else "")
+            f"{wanted:,}"
+            + (f", {len(self.held):,} are held" if self.held else "")
+            + (f", {len(self.closed):,} nodes take no new jobs" if self.closed else "")
         )
         warned = []
         if self.untold:

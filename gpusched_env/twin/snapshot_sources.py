@@ -22,6 +22,7 @@ from gpusched_env.traces.reading import SIGNATURES
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin.history import USER
 from gpusched_env.twin.kubernetes_snapshots import read_kueue_snapshot, read_pods_snapshot
+from gpusched_env.twin.outages import CLOSED
 from gpusched_env.twin.snapshot import Snapshot, read_snapshot, with_node_names
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.squeue import read_squeue
@@ -80,10 +81,11 @@ def _time_s(at: str, zoned: bool) -> float:
     return since_epoch(moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None))
 
 
-def recorded_node_names(cluster: str) -> tuple[str, ...]:
-    """Return the names of the nodes of ``FORMAT:PATH``, in the order of the cluster; empty = it names none.
+def recorded_nodes(cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the nodes of ``FORMAT:PATH``, in the order of the cluster, and of those that are closed.
 
-    ``slurm`` and ``kubernetes`` name nodes; a node of Slurm with GPUs of several types occurs once for each of them.
+    Both are empty if it names none. Closed are nodes that are down, drained, in maintenance or cordoned. ``slurm`` and
+    ``kubernetes`` name nodes; a node of Slurm with GPUs of several types occurs once for each of them in the order.
     """
     cluster = cluster.strip()
     kind, colon, path = cluster.partition(":")
@@ -91,14 +93,18 @@ def recorded_node_names(cluster: str) -> tuple[str, ...]:
         kind, path = "slurm", cluster
     if kind == "slurm" and path:
         slurm, _ = read_slurm_cluster(*([path] if Path(path).exists() else path.split(",")))
-        return tuple(node.name for node in slurm.nodes)
-    return kubernetes_node_names(Path(path)) if kind == "kubernetes" and path else ()
+        closed = tuple(dict.fromkeys(node.name for node in slurm.nodes if node.condition in CLOSED))
+        return tuple(node.name for node in slurm.nodes), closed
+    return kubernetes_node_names(Path(path)) if kind == "kubernetes" and path else ((), ())
 
 
 def named_by(cluster: str, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, so that running jobs are found by name."""
-    names = recorded_node_names(cluster)
-    return with_node_names(snapshot, names) if names else snapshot
+    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, and with those of them that are closed."""
+    names, closed = recorded_nodes(cluster)
+    if not names:
+        return snapshot
+    closed = tuple(dict.fromkeys((*snapshot.closed, *closed)))
+    return dataclasses.replace(with_node_names(snapshot, names), closed=closed)
 
 
 def namespaces_as_users(workload: Workload) -> Workload:

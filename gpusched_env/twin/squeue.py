@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
-from gpusched_env.traces.parsing.columns import NODES, UNEVEN
+from gpusched_env.traces.parsing.columns import NODES, UNEVEN, joined_nodes
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.dependencies import other_jobs, tasks_of, well_formed, with_tasks, without_fate
 from gpusched_env.traces.parsing.detection import bar_columns
@@ -189,8 +189,7 @@ class _Table:
             self.held.append(row["id"])
             self.reasons[row["id"]] = reason
             return
-        least, most = place.nodes("NODES", row.get("count") or "0")
-        most = max(most, place.whole("MAX_NODES", row.get("most") or "0", "nodes")) if least and not runs else most
+        least, most = _nodes(place, row, runs)
         count = max(least, 1)
         gpus = self._gpus(place, row, count)
         listed = row.get("nodes", "" if where.startswith("(") else where)
@@ -300,13 +299,17 @@ class _Table:
             for node, gpus in (pair for job in own for pair in job.nodes.items()):
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
-            count = sum(job.max_nodes for job in own)
-            equal = len({job.gpus / (job.max_nodes or 1) for job in own}) == 1 and all(
-                job.min_nodes == job.max_nodes > 0 for job in own
-            )
-            counts: dict[str, Any] = dict.fromkeys(NODES, count if equal else 0)
-            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told, **counts))
+            least, most = joined_nodes([(job.gpus, job.min_nodes, job.max_nodes) for job in own])
+            gang = sum(job.gpus for job in own)
+            found.append(replace(own[0], id=name, gpus=gang, nodes=told, min_nodes=least, max_nodes=most))
         return found
+
+
+def _nodes(place: Place, row: dict[str, str], runs: bool) -> tuple[int, int]:
+    """Return the least and the most nodes of a job; 0 = not told."""
+    least, most = place.nodes("NODES", row.get("count") or "0")
+    limit = place.whole("MAX_NODES", row.get("most") or "0", "nodes")
+    return least, most if runs or not least else max(most, limit)
 
 
 def _leader(name: str) -> str:

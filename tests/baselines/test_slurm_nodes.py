@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
-from helpers import asked, first_starts, play, preemptions
-from hypothesis import example, given, settings
+from helpers import asked, play
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Semantics, Workload
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import START, EventLog
 from gpusched_env.metrics import job_times, validate
-from gpusched_env.problem.partitions import Partition, Partitions, Reservation
-from gpusched_env.problem.qos import Qos
-from gpusched_env.problem.tenants import Tenants
 
 MINUTE_S = 60.0
 Row = tuple[int, int, int, int, int]  # arrival [min], nodes at least, nodes at most, GPUs of a part, run time [min]

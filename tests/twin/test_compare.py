@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import io
 import re
+from datetime import date
 
 import numpy as np
 import pytest
@@ -194,7 +195,14 @@ def test_partitions_that_overlap_partly_keep_their_nodes(tmp_path):
     assert {one.name: (one.nodes, one.tier) for one in pool.sets} == {
         "batch": ("0-3", 1), "debug": ("3-5", 3), "old": ("5", 1),
     }  # fmt: skip
-    assert pool.room_of(np.array(["batch", "debug", "old", "none"])).tolist() == [32, 16, 4, 0]
+    names = np.array(["batch", "debug", "old", "none"])
+    jobs = Workload.from_columns(range(4), [8] * 4, [9] * 4)
+    assert pool.room_of(jobs, names).tolist() == [32, 16, 4, 0]
+    asked = {"min_nodes": np.ones(4, int), "max_nodes": np.full(4, 2)}  # parts of 4 GPUs, two of them in a large node
+    asking = dataclasses.replace(jobs, attributes=asked)
+    assert pool.room_of(asking, names).tolist() == [32, 16, 4, 0]
+    whole = dataclasses.replace(jobs, attributes=dict.fromkeys(asked, np.ones(4, int)))
+    assert pool.room_of(whole, names).tolist() == [32, 8, 0, 0]  # 8 GPUs of one node
     assert node_list([0, 2, 3, 4, 7]) == "0,2-4,7"
 
 
@@ -310,8 +318,11 @@ def test_machines_are_given_in_exactly_one_way():
             pools_of_texts(cluster, partitions)
 
 
-def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
+def test_the_commands_lead_from_an_example_to_a_report(tmp_path, monkeypatch):
     pytest.importorskip("plotly")
+    monkeypatch.setattr(
+        "sys.argv", ["gpusched", "twin", "compare", f"{tmp_path}/twin.json", "--report", f"{tmp_path}/out.html"]
+    )
 
     def call(*words):
         result = CliRunner().invoke(app, ["twin", *map(str, words)])
@@ -324,6 +335,7 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--output", twin,
     )  # fmt: skip
     assert "rank corr." in told
+    held = re.search(r"GPUs held: (\S+) recorded, (\S+) in the twin", told).groups()
     grade = told.splitlines()[0]
     assert grade.startswith("twin: ")
     assert "pairs of jobs" in told  # what was printed while it was fitted comes after the grade
@@ -333,6 +345,9 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         "--report", page, "--output", tmp_path / "out.csv",
     )  # fmt: skip
     assert "fifo-skip, + 4x8@H100, load x 1.2" in told
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    used = [float(row["held"]) for row in rows if row["setting"] == "today" and row["kind"] == "all"]
+    assert tuple(f"{part:.1%}" for part in used[:2]) == held  # the fit and the comparison mean the same
     assert told.splitlines()[0] == grade
     chosen = ("--conf", tmp_path / "slurm.conf", "--scheduler", "slurm:size_weight=9000", "--output", tmp_path / "part")
     result = CliRunner().invoke(app, ["twin", "slurm-conf", *map(str, (twin, *chosen))])
@@ -350,8 +365,13 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
     wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
     assert "unknown GPU type 'H10'" in str(wrong.output) + str(wrong.exception)
     text = page.read_text(encoding="utf-8")
-    for words in ("Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00"):
-        assert words in text
+    for words in (
+        "Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00", '"n23", "new 1"',
+        "Log slurm:sacct.txt: jobs arrive from 2025-01-01 00:0", "The twin was fitted to what was before 2025-01-0",
+        "&#34;current&#34; is the policy fitted to it: slurm:", "Of the fit: all tenants with the same",
+        f"Made on {date.today()} by: gpusched twin compare twin.json --report out.html",
+    ):  # fmt: skip
+        assert words in text, words
     body = re.sub(r"<[^>]*>", " ", text.partition("<body>")[2])
     assert body.split()[: len(grade.split())] == grade.split()
     assert str(tmp_path) not in text  # pages do not contain paths of this machine
@@ -372,6 +392,7 @@ def test_reports_name_tenants_as_the_log_does_and_tell_no_other_names(tmp_path):
     from gpusched_env.reports.twin import write_twin_report
 
     twin, jobs = small()
+    twin = dataclasses.replace(twin, pools=(dataclasses.replace(twin.pools[0], node_names=("host-of-eve",)),))
     secret = {"original_id": np.full(4, "job-of-eve"), "account": np.full(4, "eves-account")}
     told = dataclasses.replace(jobs, attributes={**jobs.attributes, **secret, "user": np.full(4, "pseudonym-7")})
     found = compare_policies(settings_of(twin, told), ["srtf"], workers=1)
@@ -383,6 +404,8 @@ def test_reports_name_tenants_as_the_log_does_and_tell_no_other_names(tmp_path):
     names = Pseudonyms(b"a key of 16 bytes")
     hidden = dataclasses.replace(found, names=names)
     write_twin_report(hidden, tmp_path / "out.html")
+    assert "jobs arrive for 8.1 days; the log tells no dates." in (tmp_path / "out.html").read_text(encoding="utf-8")
     for text in ((tmp_path / "out.html").read_text(encoding="utf-8"), comparison_csv(hidden)):
+        assert "host-of-eve" not in text
         assert names.name("user", "pseudonym-7") in text
         assert "pseudonym-7" not in text

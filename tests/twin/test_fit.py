@@ -18,7 +18,7 @@ from gpusched_env.simulator import simulate
 from gpusched_env.traces import read_workload
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
-from gpusched_env.twin.configuration import known_policy, node_numbers, pools_of
+from gpusched_env.twin.configuration import known_policy, pools_of
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.inferred_priorities import (
@@ -238,10 +238,9 @@ def test_outages_are_reservations_of_pools(tmp_path):
     )
     slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
     (pool,), unknown = with_outages(
-        pools := pools_of(slurm), node_numbers(slurm, pools), read_outages(tmp_path / "events.txt"),
-        "2025-03-03T09:00:00", 9000.0,
-    )  # fmt: skip
-    numbers = node_numbers(slurm, pools)[0]
+        pools := pools_of(slurm), read_outages(tmp_path / "events.txt"), "2025-03-03T09:00:00", 9000.0
+    )
+    numbers = pools[0].numbers
     assert {name: int(pool.cluster.nodes["gpus"][rows[0]]) for name, rows in numbers.items()} == {
         "n0": 4,
         "n1": 8,

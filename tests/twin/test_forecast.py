@@ -1,6 +1,7 @@
 """Forecasts of starts: run times from history, sampled futures, calibration, backtests, and the commands."""
 
 import csv
+import dataclasses
 import math
 from datetime import datetime
 
@@ -20,7 +21,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import begin, simulate
 from gpusched_env.simulator.past import moves_of
-from gpusched_env.twin import futures
+from gpusched_env.twin import Pool, Twin, futures, write_twin
 from gpusched_env.twin.backtest import Coverage, Scored, backtest, played, with_limits
 from gpusched_env.twin.futures import Options, _Source, sampled_starts
 from gpusched_env.twin.history import DAY_S, Asked, History, alike, batches, bucket, drawn_arrivals, likeness
@@ -555,6 +556,56 @@ def test_the_command_forecasts_each_queued_job(files):
         assert chances == sorted(chances)
         assert chances[-1] == 1.0
         assert float(row["low_s"]) <= float(row["median_s"]) <= float(row["high_s"])
+
+
+NODES = """\
+NodeName=g1 Gres=gpu:8 State=MIXED+DRAIN
+NodeName=g2 Gres=gpu:8 State=DOWN*
+NodeName=g3 Gres=gpu:8 State=IDLE
+NodeName=c1 State=DOWN
+"""
+
+
+@pytest.mark.parametrize("played", ["--cluster", "--twin"])
+def test_drained_and_down_nodes_get_no_forecast_starts(files, played):
+    """Of three nodes, only g3 may start jobs: 902 and 903 share it, and 904 of 16 GPUs never starts."""
+    (files / "nodes.txt").write_text(NODES)
+    machines = ("--cluster", f"slurm:{files / 'nodes.txt'}")
+    if played == "--twin":
+        groups = Cluster.parse("3x8").groups
+        pools = (Pool("gpu", groups, node_names=("g3", "g1", "g2")),)  # in another order than the file
+        write_twin(Twin("slurm:x", "slurm", pools), files / "twin.json")
+        machines = ("--twin", files / "twin.json", "--nodes", f"slurm:{files / 'nodes.txt'}", "--anyway")
+    words = (
+        "forecast", "--snapshot", f"squeue:{files / 'queue.txt'}", "--history", f"slurm:{files / 'jobs.txt'}",
+        *machines, "--futures", 20, "--no-arrivals", "--output", files / "out.csv",
+    )  # fmt: skip
+    result = run_command(*words)
+    assert result.exit_code == 0, result.output
+    assert "2 nodes take no new jobs" in result.output
+    rows = {row["job"]: row for row in csv.DictReader((files / "out.csv").read_text().splitlines())}
+    assert [rows[job]["within_1h"] for job in ("902", "903")] == ["1.0000", "1.0000"]
+    assert (rows["904"]["within_24h"], rows["904"]["low_s"]) == ("0.0000", "")
+    (files / "nodes.txt").write_text(NODES.replace("DRAIN", "IDLE").replace("DOWN*", "IDLE"))
+    assert run_command(*words).exit_code == 0
+    rows = {row["job"]: row for row in csv.DictReader((files / "out.csv").read_text().splitlines())}
+    assert rows["904"]["within_24h"] == "1.0000"
+
+
+@pytest.mark.parametrize("spec", ["fifo", "slurm", "slurm:backfill=conservative"])
+def test_jobs_on_closed_nodes_run_on_and_nothing_follows_them(spec):
+    """Node a is drained under r, b is down, c runs s: the queue goes through c, one job after the other."""
+    running = (PresentJob("r", 4, 0.0, 50.0, nodes={"a": 4}), PresentJob("s", 4, 0.0, 0.0, nodes={"c": 4}))
+    queued = tuple(PresentJob(name, 4, 10.0) for name in "xy")
+    now = Snapshot(50.0, running, queued, node_names=("a", "b", "c"), closed=("a", "b"))
+    options = Options(futures=5, arrivals=False)
+    history = History(past([100.0] * 30))
+    plain = Plain(Cluster.parse("3x4"), spec)
+    assert sampled_starts(now, plain, history, options).tolist() == [[50.0, 150.0]] * 5
+    opened = dataclasses.replace(now, closed=("b",))
+    np.testing.assert_allclose(sampled_starts(opened, plain, history, options), [[50.0, 100.0]] * 5, atol=0.01)
+    with pytest.raises(GpuschedError, match="node z is closed, but no machine has this name"):
+        sampled_starts(dataclasses.replace(now, closed=("z",)), plain, history, options)
 
 
 def test_the_history_has_no_jobs_that_had_not_ended_by_the_snapshot(tmp_path):

@@ -202,14 +202,14 @@ def present(name: str, queue: str, gpus: int, admitted: float | None = None, pri
     """A Workload that runs since a time [s], or waits."""
     status: dict[str, Any] = {}
     if admitted is not None:
-        usage = {"resourceUsage": {GPU: str(gpus)}, "count": 1}
+        usage = {"resourceUsage": {GPU: str(gpus)}, "count": gpus // 8}
         status["admission"] = {"clusterQueue": queue, "podSetAssignments": [usage]}
         status["conditions"] = [{"type": "Admitted", "status": "True", "lastTransitionTime": at(admitted)}]
-    containers = [{"resources": {"requests": {GPU: str(gpus)}}}]
+    containers = [{"resources": {"requests": {GPU: "8"}}}]
     spec = {
         "queueName": "lq",
         "priority": priority,
-        "podSets": [{"count": 1, "template": {"spec": {"containers": containers}}}],
+        "podSets": [{"count": gpus // 8, "template": {"spec": {"containers": containers}}}],
     }
     meta = {"name": name, "namespace": queue, "creationTimestamp": at(0 if admitted is None else admitted)}
     return {"kind": "Workload", "metadata": meta, "spec": spec, "status": status}

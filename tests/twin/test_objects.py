@@ -17,9 +17,10 @@ from gpusched_env.cli.app import app
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces import read_cluster
+from gpusched_env.twin import Pool
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, iso, with_node_names
-from gpusched_env.twin.snapshot_sources import recorded_node_names, snapshot_of
+from gpusched_env.twin.snapshot_sources import recorded_nodes, snapshot_of
 
 GPU = "nvidia.com/gpu"
 EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "40"))  # damages of each kind; GPUSCHED_FUZZ=2000 tries 10,000
@@ -274,19 +275,21 @@ def test_a_cluster_file_names_the_nodes(tmp_path: Path) -> None:
         {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {GPU: gpus}}}
         for name, gpus in (("n2", 4), ("big1", 8), ("cpu", 0), ("n10", 4))
     ]
+    nodes[1]["spec"] = {"unschedulable": True}
     (tmp_path / "nodes.json").write_text("\n".join(map(json.dumps, nodes)))
     job = PresentJob("a", 4, 0.0, 0.0, nodes={"n10": 4})
     other = PresentJob("b", 1, 0.0, 0.0, nodes={"gone": 1})
     bare = Snapshot(5.0, (job, other), node_names=("gone", "n10"))
     for source in (str(conf), f"slurm:{conf}", f"kubernetes:{tmp_path / 'nodes.json'}"):
-        names = recorded_node_names(source)
+        names, closed = recorded_nodes(source)
         assert names == ("n2", "n10", "big1")
+        assert closed == (("big1",) if "nodes.json" in source else ())  # slurm.conf tells no states
         named = with_node_names(bare, names)
         cluster, _ = read_cluster(source if ":" in source else f"slurm:{source}")
-        assert gpus_of_running(cluster, named, list(named.running)) == [(4, 5, 6, 7), (0,)]
+        assert gpus_of_running(Pool("p", cluster.groups), named, list(named.running)) == [(4, 5, 6, 7), (0,)]
         assert named.notes == ("1 running jobs are on nodes that the cluster does not have, such as gone",)
-    assert recorded_node_names("3x4") == ()
-    assert recorded_node_names("helios:x.csv") == ()
+    assert recorded_nodes("3x4") == ((), ())
+    assert recorded_nodes("helios:x.csv") == ((), ())
     still = Snapshot(5.0, (PresentJob("a", 4, 0.0, 0.0),))
     assert with_node_names(still, ("n2",)) is still
     assert Cluster.parse("1x4").gpus == 4

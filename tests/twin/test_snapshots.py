@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.problem.cluster import Cluster
+from gpusched_env.twin import Pool
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, iso, read_snapshot, write_snapshot
 from gpusched_env.twin.snapshot_sources import named_by, snapshot_of
@@ -51,7 +52,10 @@ def test_a_snapshot_is_read_and_written(tmp_path):
     assert found.queued[0].priority == 3.0
     assert (found.queued[0].min_nodes, found.queued[0].max_nodes, found.queued[1].max_nodes) == (1, 2, 0)
     assert found.closed == ("g02",)
-    assert found.describe() == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held"
+    assert (
+        found.describe()
+        == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held, 1 nodes take no new jobs"
+    )
     write_snapshot(found, tmp_path / "again.json")
     assert repr(read_snapshot(tmp_path / "again.json")) == repr(found)
     assert iso(found.time_s) == "2025-03-03T12:00:00"
@@ -198,7 +202,7 @@ def test_fuzzed_tables_are_refused_or_read(tmp_path_factory, table, read, data):
 
 
 def test_running_jobs_get_the_gpus_of_their_nodes_first():
-    cluster = Cluster.parse("3x4")
+    pool = Pool("p", Cluster.parse("3x4").groups)
     jobs = [
         PresentJob("a", 4, 0.0, 0.0),
         PresentJob("b", 3, 0.0, 0.0, nodes={"y": 3}),
@@ -207,12 +211,12 @@ def test_running_jobs_get_the_gpus_of_their_nodes_first():
     ]
     named = Snapshot(5.0, tuple(jobs), node_names=("x", "y", "z"))
     # b and d are on nodes 1 and 2; a fits only on node 0; c goes where least is left: node 1.
-    assert gpus_of_running(cluster, named, jobs) == [(0, 1, 2, 3), (4, 5, 6), (7,), (8, 9)]
+    assert gpus_of_running(pool, named, jobs) == [(0, 1, 2, 3), (4, 5, 6), (7,), (8, 9)]
     # Names of some nodes: the fullest becomes node 0.
     some = Snapshot(5.0, tuple(jobs), node_names=("y", "z"))
-    assert gpus_of_running(cluster, some, jobs) == [(8, 9, 10, 11), (0, 1, 2), (3,), (4, 5)]
+    assert gpus_of_running(pool, some, jobs) == [(8, 9, 10, 11), (0, 1, 2), (3,), (4, 5)]
     with pytest.raises(GpuschedError, match=r"hold 10 GPUs, but these machines have 8"):
-        gpus_of_running(Cluster.parse("2x4"), some, jobs)
+        gpus_of_running(Pool("p", Cluster.parse("2x4").groups), some, jobs)
 
 
 @settings(max_examples=100, deadline=None)
@@ -222,7 +226,7 @@ def test_gangs_that_fit_by_number_get_different_gpus(gangs):
     jobs = [PresentJob(str(i), gpus, 0.0, 0.0) for i, gpus in enumerate(gangs)]
     if sum(gangs) > cluster.gpus:
         return
-    found = gpus_of_running(cluster, Snapshot(1.0, tuple(jobs)), jobs)
+    found = gpus_of_running(Pool("p", cluster.groups), Snapshot(1.0, tuple(jobs)), jobs)
     assert [len(gpus) for gpus in found] == gangs
     taken = np.concatenate([np.array(gpus, int) for gpus in found]) if found else np.empty(0)
     assert len(set(taken.tolist())) == sum(gangs)
@@ -356,10 +360,12 @@ def test_squeue_tells_node_counts(tmp_path):
         "5|PD|0:00|N/A|3|0||Priority|gres/gpu=4\n"
         "6+0|PD|0:00|N/A|1|0||Priority|gres/gpu=4\n"
         "6+1|PD|0:00|N/A|2|0||Priority|gres/gpu=8\n"
+        "7+0|PD|0:00|N/A|2|0||Priority|gres/gpu=2\n"
+        "7+1|PD|0:00|N/A|1|0||Priority|gres/gpu=3\n"
     )
     found = read_squeue(path)
     counts = {job.id: (job.min_nodes, job.max_nodes) for job in (*found.running, *found.queued)}
-    assert counts == {"1": (2, 2), "2": (1, 1), "3": (1, 4), "4": (1, 2), "5": (0, 0), "6": (3, 3)}
+    assert counts == {"1": (2, 2), "2": (1, 1), "3": (1, 4), "4": (1, 2), "5": (0, 0), "6": (3, 3), "7": (0, 0)}
     assert any("1 jobs whose GPUs do not divide" in note for note in found.notes)
     write_snapshot(found, tmp_path / "now.json")
     assert repr(read_snapshot(tmp_path / "now.json").queued) == repr(found.queued)

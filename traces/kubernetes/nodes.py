@@ -49,17 +49,18 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
     return _read(path)[:2]
 
 
-def kubernetes_node_names(path: Path) -> tuple[str, ...]:
-    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster."""
-    return _read(path)[2]
+def kubernetes_node_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the nodes of :func:`read_kubernetes_nodes` in the order of its cluster, and the cordoned."""
+    return _read(path)[2:]
 
 
-def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...]]:
+def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, ...]]:
     machines = Machines("kubernetes", path, "nodes")
     report = machines.report
     report.unit = "record"
     resource = _resource(path)
     seen: set[str] = set()
+    cordoned: list[str] = []
     nodes: list[tuple[int, str, str, str]] = []  # GPUs, type, rack and name
     for place, record in kubernetes_objects(path):
         if table(place, record).get("kind") != "Node":
@@ -78,6 +79,7 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...]]:
             continue
         if count and table(place, record, "spec").get("unschedulable") is True:
             report.note(CORDONED, place.number)
+            cordoned.append(name)
         machines.add(place, 1, count, gpu_type)
         if count:
             rack = "/".join(text(place, marks, key) for key in RACKS)
@@ -90,7 +92,7 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...]]:
         del report.notes[NO_RACKS]
         report.notes |= {UNRACKED: free} if free else {}
     groups, names = in_racks(nodes)
-    return Cluster(groups), report, tuple(names)
+    return Cluster(groups), report, tuple(names), tuple(cordoned)
 
 
 def _divided(place: Place, marks: Table, gpu_type: str) -> str:

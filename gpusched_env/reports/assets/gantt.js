@@ -113,7 +113,7 @@ window.gpusched = window.gpusched || {};
 
   function roomTicks(run) {
     const gpus = run.cluster.gpus;
-    const nodes = gpus.map((count, node) => ({ name: `node ${node}`, count }));
+    const nodes = gpus.map((count, node) => ({ name: run.cluster.names ? gpusched.plain(run.cluster.names[node]) : `node ${node}`, count }));
     const racks = [];
     gpus.forEach((count, node) => {
       const rack = run.cluster.rack[node];
