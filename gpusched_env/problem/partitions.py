@@ -254,12 +254,8 @@ class AskedTypes(NamedTuple):
     def of(cls, workload: Workload, cluster: Cluster) -> AskedTypes:
         """Return the demands of all jobs; letters may be of either case.
 
-        Demands that the cluster cannot meet are ignored if no node has a type that a job asks for, or if the cluster
-        has one type, as in the question how a log would run on other machines.
-
-        Raises
-        ------
-        WorkloadError : a job asks for types that the cluster lacks, other jobs for types that it has
+        A job that asks only for types that the cluster lacks may use all nodes, and is counted: how would a log run on
+        other machines?
         """
         texts, of_job = np.array([""]), np.zeros(len(workload), np.intp)
         if GPU_TYPES in workload.attributes:
@@ -267,14 +263,6 @@ class AskedTypes(NamedTuple):
         types = [name.casefold() for name in cluster.gpu_types]
         asked = [{part.strip().casefold() for part in text.split("|")} - {""} for text in texts.tolist()]
         lost = np.array([bool(names) and names.isdisjoint(types) for names in asked])
-        if lost.any() and len(types) > 1 and any(not names.isdisjoint(types) for names in asked):
-            row = int(np.argmax(lost[of_job]))
-            text = str(texts[of_job[row]])
-            raise WorkloadError(
-                f"workload {workload.name!r}, job {workload.jobs['id'][row]}: it asks for the GPU type "
-                f"{text!r}, but the nodes are {', '.join(cluster.gpu_types)}: add such nodes, leave out "
-                f"such jobs (--where {GPU_TYPES}!={text}), or ignore all types (ignore_types)"
-            )
         able = np.array(
             [[not names or lack or name in names for name in types] for names, lack in zip(asked, lost, strict=True)]
         )

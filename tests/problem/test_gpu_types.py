@@ -1,5 +1,9 @@
 """GPU types that jobs ask for: the nodes that they may use, alone and inside partitions."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Semantics, Workload
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.cli.parsing import chosen_scenario
 from gpusched_env.errors import ScenarioError, SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START
 from gpusched_env.metrics import validate
@@ -80,12 +85,11 @@ def test_types_that_no_node_has_are_ignored_and_counted() -> None:
         assert log.digest() == simulate(plain, make_scheduler("dally")).digest()
 
 
-def test_a_type_that_the_cluster_lacks_beside_those_that_it_has_is_an_error() -> None:
-    with pytest.raises(
-        WorkloadError,
-        match=r"job 1: it asks for the GPU type 'P100', but the nodes are A100, T4, H100: .*gpu_types!=P100",
-    ):
-        Instance(Cluster.parse(CLUSTER), jobs_of(["T4", "P100"], [1, 1], [1.0, 1.0]))
+def test_a_type_that_the_cluster_lacks_binds_no_job_while_those_that_it_has_do() -> None:
+    jobs = jobs_of(["T4|P100", "P100"], [8, 20], [10.0, 10.0])
+    instance = Instance(Cluster.parse(CLUSTER), jobs, semantics=FREE)
+    assert starts_of(instance, "fifo") == {0: (0.0, {1, 2}), 1: (10.0, {0, 1, 2, 3})}
+    assert instance.ignored == {"jobs ask for a GPU type other than A100, T4, H100": 1}
 
 
 def test_a_job_larger_than_the_nodes_of_its_types_is_an_error() -> None:
@@ -121,3 +125,28 @@ def test_elastic_jobs_cannot_ask_for_types() -> None:
     jobs = elastic_jobs(jobs_of(["T4"], [2], [60.0]), rule="amdahl", serial=0.1)
     with pytest.raises(ScenarioError, match="ignore_types"):
         Instance(Cluster.parse(CLUSTER), jobs)
+
+
+def pod(name: str, product: str) -> dict[str, Any]:
+    done = {"state": {"terminated": {"startedAt": "2026-01-01T00:00:10Z", "finishedAt": "2026-01-01T01:00:00Z"}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "lab", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "nodeSelector": {"nvidia.com/gpu.product": product} if product else {},
+            "containers": [{"resources": {"limits": {"nvidia.com/gpu": "4"}}}],
+        },
+        "status": {"phase": "Succeeded", "startTime": "2026-01-01T00:00:10Z", "containerStatuses": [done]},
+    }
+
+
+def test_pods_start_on_the_product_that_their_selector_names(tmp_path: Path) -> None:
+    pods = [pod("a", "H100"), pod("b", "H100"), pod("c", "T4"), pod("d", "")]
+    (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}), encoding="utf-8")
+    scenario = chosen_scenario(None, f"kubernetes:{tmp_path / 'pods.json'}", CLUSTER)
+    starts = starts_of(scenario.instance(0), "fifo-skip")
+    assert [starts[row][1] for row in range(3)] == [{3}, {3}, starts[2][1] & {1, 2}]
+    assert starts[1][0] > starts[0][0] == starts[2][0] == starts[3][0]
+    free = chosen_scenario(None, f"kubernetes:{tmp_path / 'pods.json'}", CLUSTER, {"ignore_types": True}).instance(0)
+    assert free.node_sets is None
+    assert {begin for begin, _ in starts_of(free, "fifo-skip").values()} == {0.0}

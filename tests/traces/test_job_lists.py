@@ -179,12 +179,18 @@ def test_reports_have_origins_and_remarks(tmp_path: Path) -> None:
         ("philly-csv", 12, "2017-10-09T00:00:00", ""),
         ("pai", 3, "", ""),
         ("muri", 1, "", "duration differs by more than a factor of 2 from iterations x iteration_time, which is used"),
-        ("openb", 4, "", "pods with a share of a GPU, rounded up to one GPU"),
     ):
         report = read_trace(f"{name}:" + write(tmp_path / "log", FILES[number][1]))[1]
         assert (FILES[number][0], report.origin) == (name, origin)
         assert report.notes == ({remark: 1} if remark else {})
         assert remark in report.describe()
+    report = read_trace("openb:" + write(tmp_path / "log", FILES[4][1]))[1]
+    assert report.origin == ""
+    shared, ignored = (
+        "pods with a share of a GPU, rounded up to one GPU",
+        "pods ask for CPUs or memory, which are ignored",
+    )
+    assert report.notes == {shared: 1, ignored: 2}
 
 
 WRONG = {

@@ -586,7 +586,7 @@ def test_parts_of_gpus_are_what_they_are(tmp_path: Path) -> None:
         told = {f"{count} jobs with {what} are left out" for what, count in lost.items() if "CPU" not in what}
         assert told < set(found.notes)
     jobs, report = read(tmp_path, "kubernetes", *pods)
-    assert jobs.attributes["gpu_type"].tolist() == ["", "", "AMD"]
+    assert jobs.attributes["gpu_types"].tolist() == ["", "", "AMD"]
     assert report.notes == {f"jobs that hold, besides their whole GPUs, {slices}": 1}
 
 

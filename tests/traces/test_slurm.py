@@ -69,6 +69,7 @@ def test_the_example(tmp_path: Path) -> None:
         "qos": ["normal", "low"],
         "status": ["COMPLETED", "TIMEOUT"],
         "gpu_type": ["h100", ""],
+        "gpu_types": ["", ""],
         "wait_s": [300.0, 10_200.0],
         "min_nodes": [1, 2],
         "max_nodes": [1, 2],
@@ -84,6 +85,17 @@ def test_the_older_form_ends_lines_with_a_bar_and_columns_may_be_in_any_order(tm
     plain = read(tmp_path, "\n".join("|".join(line) for line in lines[:2]) + "\n")[0]
     other = read(tmp_path, turned.replace("GRES/GPU", "gres/gpu").replace("NODE=", "node="))[0]
     assert other.fingerprint() == plain.fingerprint()
+
+
+def test_a_job_asks_for_the_type_of_its_request_not_for_the_one_that_it_was_given(tmp_path: Path) -> None:
+    header = "JobIDRaw|Submit|Start|End|State|ReqTRES|AllocTRES\n"
+    given = "gres/gpu=2,gres/gpu:a100=2"
+    asked = given, "gres/gpu=2", "gres/gpu:a100=1,gres/gpu:v100=1", ""
+    lines = [f"{i}|2025-03-03T09:00:00|2025-03-03T09:00:00|2025-03-03T10:00:00|COMPLETED|{text}|{given}" for i, text
+             in enumerate(asked)]  # fmt: skip
+    workload, _ = read(tmp_path, header + "\n".join(lines) + "\n")
+    assert workload.attributes["gpu_types"].tolist() == ["a100", "", "", ""]
+    assert workload.attributes["gpu_type"].tolist() == ["a100"] * 4
 
 
 def test_the_last_run_of_a_requeued_job_counts_and_its_first_submission(tmp_path: Path) -> None:

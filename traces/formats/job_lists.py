@@ -24,6 +24,7 @@ Row = dict[str, Any]  # role -> value
 Rule = Callable[[JobColumns, Place, Row, list[str]], str]  # completes a row, whose texts are given; or why it is no job
 
 STALE: Final = "duration differs by more than a factor of 2 from iterations x iteration_time, which is used"
+CPUS: Final = "pods ask for CPUs or memory, which are ignored"
 SHARED: Final = "pods with a share of a GPU, rounded up to one GPU"
 WHOLE: Final = 1000  # gpu_milli of a whole GPU
 DUE: Final = ("strict", "soft")  # types of jobs with deadlines
@@ -206,8 +207,11 @@ def _pod(end_s: float, jobs: JobColumns, place: Place, row: Row, told: list[str]
         return "still running at the end of the log"
     if deleted < scheduled:
         return "deleted before it was scheduled"
-    if size == 1 and milli < WHOLE and deleted > scheduled:
-        jobs.note(place, SHARED)
+    if deleted > scheduled:
+        if size == 1 and milli < WHOLE:
+            jobs.note(place, SHARED)
+        if row["cpu_milli"] or row["memory_mib"]:
+            jobs.note(place, CPUS)
     row["work"] = deleted - scheduled
     return ""
 

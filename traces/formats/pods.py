@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
@@ -14,7 +15,7 @@ from gpusched_env.traces.parsing.columns import NODES, REPLACED, JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-NAMES: Final = ("original_id", "namespace", "queue", "gpu_type", "status")
+NAMES: Final = ("original_id", "namespace", "queue", GPU_TYPES, "status")
 OTHER: Final = "object of another kind than {}"
 ALONE: Final = "pod of no PodGroup"
 EMPTY: Final = "PodGroup without pods in the file"
@@ -30,7 +31,7 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     first pod with GPUs, the end the time when the last container finishes, and the gang the largest number of GPUs that
     the pods request at one time. The job id is the number of the first object from 0. Attributes: original_id
     (namespace/owner, or namespace/pod; with the kind before it, such as Job/namespace/owner, if a group, an owner or a
-    pod have one name), namespace, queue (label of Kueue), gpu_type (node selector nvidia.com/gpu.product), status,
+    pod have one name), namespace, queue (label of Kueue), gpu_types (node selector nvidia.com/gpu.product), status,
     priority and wait_s (numbers: start minus arrival [s]); min_nodes 1 and max_nodes, the number of pods with GPUs at
     one time, because a pod is never split over nodes; both 0 if their GPUs differ (noted).
     """

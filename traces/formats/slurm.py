@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import NODES, REPLACED, UNEVEN, JobColumns, joined_nodes
@@ -126,15 +127,15 @@ def read_slurm(path: Path, columns: str = "") -> tuple[Workload, ReadReport]:
     (``7+0``, ``7+1`` of ``JobID``) are one job. If a job ran several times (``--duplicates``), the job is its last
     run, and it arrives when it was first submitted. Times are local, have an offset, or are seconds since 1970
     (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status, gpu_type (types
-    joined by ``|``), min_nodes and max_nodes (what ReqTRES or ReqNodes asks, else what NNodes or AllocTRES gave),
-    wait_s (a number: first start minus arrival), ineligible_s (a number: arrival minus first submission, if the
-    file has both columns), and those of LABELS that have a column.
+    joined by ``|``), gpu_types (the type that ReqTRES asks for, if it is one), min_nodes and max_nodes (what ReqTRES
+    or ReqNodes asks, else what NNodes or AllocTRES gave), wait_s (a number: first start minus arrival), ineligible_s
+    (a number: arrival minus first submission, if the file has both columns), and those of LABELS that have a column.
 
     ``columns`` : those of a table without a header (``sacct -n``), as its ``--format`` has them.
     """
     at, _ = _rows_of(path, columns)
     labels, unit = [name for name in LABELS if name in at], "record" if is_json(path) else "line"
-    told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
+    told = ("original_id", "status", "gpu_type", GPU_TYPES, *(LABELS[name] for name in labels))
     numbers = {**NODES, "wait_s": "d"} | ({INELIGIBLE: "d"} if "Submit" in at and "Eligible" in at else {})
     repeated: frozenset[str] = frozenset()
     for _ in range(2):  # the second time, the rows of ids that occur several times are held back
@@ -291,8 +292,9 @@ class _Table:
         )
         state, kind = self._state(place, row["State"])
         gpus = tres_gpus(place, "AllocTRES", row.get("AllocTRES", ""))
-        if gpus is None:
-            gpus = tres_gpus(place, "ReqTRES", row.get("ReqTRES", ""))
+        request = tres_gpus(place, "ReqTRES", row.get("ReqTRES", ""))
+        gpus = request if gpus is None else gpus
+        asked = request.types[0] if request is not None and len(request.types) == 1 else ""  # several: each of them
         self.any_gpu |= gpus is not None and gpus.number > 0
         seconds = _elapsed(place, row)
         between = None if start is None or end is None else end - start
@@ -338,7 +340,7 @@ class _Table:
             kind,
             unusable,
             tuple(remarks),
-            (original, state, "|".join(gpus.types) if gpus else "", *[row[name] for name in self.labels]),
+            (original, state, "|".join(gpus.types) if gpus else "", asked, *[row[name] for name in self.labels]),
             0.0 if submit is None or arrival is None else max(arrival - submit, 0.0),
             _nodes(place, row, 0 if gpus is None else gpus.number),
         )
