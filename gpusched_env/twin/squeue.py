@@ -40,7 +40,7 @@ WRITTEN: Final = (
 )
 FORMAT: Final = (
     "JobArrayID:40|,UserName:99|,Account:99|,Partition:200|,QOS:99|,State:20|,TimeUsed:20|,TimeLimit:20|,SubmitTime:20|,"
-    "StartTime:20|,NumNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,Dependency:999|"
+    "StartTime:20|,NumNodes:9|,MaxNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,tres-per-node:99|,Dependency:999|"
 )
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
@@ -61,11 +61,12 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
-    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks, and
-    the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name (``7``). Jobs
-    whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with the reason
-    Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
-    START_TIME.
+    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. NODES of a pending job is a least number
+    if MAX_NODES is 0 and TRES_PER_NODE N/A (``--gpus`` without ``-N``), else the exact one. A pending array becomes its
+    tasks, and the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name
+    (``7``). Jobs whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with
+    the reason Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime
+    until its START_TIME.
 
     ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs,
     or last_update of JSON.
@@ -192,6 +193,8 @@ class _Table:
         least, most = _nodes(place, row, runs)
         count = max(least, 1)
         gpus = self._gpus(place, row, count)
+        if not runs and row.get("most") == "0" and row.get("per_node") == "N/A":  # --gpus without -N
+            most = gpus
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
             self.gpuless.append(row["id"])
