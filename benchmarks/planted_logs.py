@@ -52,7 +52,7 @@ class Case:
     policy: str
     several: bool = False
     limited: int = 0
-    jobs: int = 2_000
+    jobs: int = 6_000
 
 
 CASES: Final = (
@@ -65,9 +65,9 @@ CASES: Final = (
     Case("12x8", 0.8, "slurm:backfill=conservative,age_weight=10000,size_weight=4000", several=True, limited=24),
     Case("16x8", 0.95, f"slurm:backfill=conservative,{PRIORITIES},size_weight=3000", several=True),
     Case("24x8", 0.55, "slurm:backfill=none,qos_weight=10000", several=True, limited=20),
-    Case("32x8", 0.9, f"slurm:backfill=easy,{PRIORITIES}", several=True, jobs=3_000),
-    Case("64x8", 0.92, f"slurm:backfill=conservative,{PRIORITIES}", several=True, jobs=4_000),
-    Case("128x8", 0.95, "slurm:backfill=conservative,age_weight=3000,qos_weight=10000", several=True, jobs=6_000),
+    Case("32x8", 0.9, f"slurm:backfill=easy,{PRIORITIES}", several=True),
+    Case("64x8", 0.92, f"slurm:backfill=conservative,{PRIORITIES}", several=True),
+    Case("128x8", 0.95, "slurm:backfill=conservative,age_weight=3000,qos_weight=10000", several=True),
 )
 
 
@@ -82,11 +82,14 @@ def jobs_of(case: Case, seed: int) -> Workload:
         wide = rng.random(jobs) < 0.12
         nodes[wide] = np.minimum(rng.choice([2, 2, 3, 4, 8], wide.sum()), max(most // 2, 2))
         part[wide] = rng.choice([per_node // 2, per_node], wide.sum())
+    if case.limited:
+        nodes = np.minimum(nodes, case.limited // part)
     gpus = nodes * part
     run_s = np.clip(np.rint(np.exp(rng.normal(np.log(2400.0), 1.3, jobs))), 60.0, 80_000.0)
     wanted_s = run_s * rng.uniform(1.0, 4.0, jobs)
     limit_s = LIMITS_H[np.minimum(np.searchsorted(LIMITS_H * 3600.0, wanted_s), len(LIMITS_H) - 1)] * 3600.0
     arrival_s = np.cumsum(rng.exponential(1.0, jobs))
+    arrival_s -= arrival_s[0]  # cycles of the scheduler count from the first submission, which is time 0 of a log
     arrival_s = np.rint(arrival_s * (gpus * run_s).sum() / (case.load * cluster.gpus * arrival_s[-1]))
     leaves = [(account, f"{account[0]}{number}") for account, users in USERS.items() for number in range(users)]
     who = rng.integers(0, len(leaves), jobs)

@@ -19,7 +19,6 @@ from gpusched_env.core.placement.taking import packs_better, room_of, take, unab
 from gpusched_env.core.state import Run
 from gpusched_env.problem.cluster import MACHINE
 
-FREES, BOOKS, ENDS = range(3)  # lists of entries: GPUs that become free, bookings that begin, bookings that end
 NONE: Final = -1  # after the last entry of a list
 NEVER: Final = 1 << 40  # [slot]
 UNUSABLE: Final = 1 << 20  # barriers
@@ -31,7 +30,7 @@ def list_open(sim: Run, plan: SlurmState) -> None:
     m = plan.memory
     m["open_nodes"] = 0
     for node in range(sim.world["nodes"]):
-        plan.soon[node] = NEVER
+        plan.places[node]["soon"] = NEVER
         if sim.free[node] > 0:
             plan.open_nodes[m["open_nodes"]] = node
             m["open_nodes"] += 1
@@ -41,24 +40,30 @@ def list_open(sim: Run, plan: SlurmState) -> None:
 def begin_nodes(plan: SlurmState) -> None:
     """Begin a cycle without ends of jobs and without bookings."""
     plan.memory["entries"] = 0
-    for at in range(plan.first_entry.shape[1]):
-        for which in range(ENDS + 1):
-            plan.first_entry[which, at] = NONE
-    for node in range(len(plan.last_booking)):
-        plan.last_booking[node] = NONE
+    for at in range(len(plan.first_entry)):
+        plan.first_entry[at]["frees"] = NONE
+        plan.first_entry[at]["books"] = NONE
+        plan.first_entry[at]["ends"] = NONE
+    for node in range(len(plan.places)):
+        plan.places[node]["last_booking"] = NONE
 
 
 @helper
-def add_entry(plan: SlurmState, which: int, slot: int, node: int, count: int) -> int:
-    """Add an entry to a list of a slot of the window; return its number."""
-    entry = plan.memory["entries"]
-    if slot < plan.first_entry.shape[1]:
-        plan.entry_node[entry] = node
-        plan.entry_count[entry] = count
-        plan.entry_next[entry] = plan.first_entry[which, slot]
-        plan.first_entry[which, slot] = entry
-        plan.memory["entries"] += 1
-    return entry
+def new_entry(plan: SlurmState, node: int, count: int, following: int) -> int:
+    """Add an entry before another one of the same list; return its number."""
+    number = plan.memory["entries"]
+    plan.entries[number]["node"] = node
+    plan.entries[number]["count"] = count
+    plan.entries[number]["next"] = following
+    plan.memory["entries"] += 1
+    return number
+
+
+@helper
+def add_free(plan: SlurmState, slot: int, node: int, count: int) -> None:
+    """Note that GPUs of a node become free in a slot, if it is in the window."""
+    if slot < len(plan.first_entry):
+        plan.first_entry[slot]["frees"] = new_entry(plan, node, count, plan.first_entry[slot]["frees"])
 
 
 @kernel(lazy=True)
@@ -71,7 +76,7 @@ def add_gang_end(sim: Run, plan: SlurmState, number: int, slot: int) -> None:
         while seat >= 0 and sim.gpu_node[seat] == node:
             count += 1
             seat = sim.gpu_next[seat]
-        add_entry(plan, FREES, slot, node, count)
+        add_free(plan, slot, node, count)
 
 
 @helper
@@ -93,7 +98,7 @@ def is_usable(sim: Run, plan: SlurmState, request: int, node: int) -> bool:
 @helper
 def opens_now(sim: Run, plan: SlurmState, request: int, node: int, length: int) -> bool:
     """Return whether a job that takes ``length`` slots from now on may use a node; 0 = a start in the main pass."""
-    if (length > 0 and plan.soon[node] < length) or unable(sim, plan.kinds[request], node):
+    if (length > 0 and plan.places[node]["soon"] < length) or unable(sim, plan.kinds[request], node):
         return False
     if plan.memory["divided"] == 0:
         return True
@@ -149,37 +154,57 @@ def place_on_nodes(sim: Run, plan: SlurmState, request: int, length: int) -> boo
 
 
 @helper
-def bar(sim: Run, plan: SlurmState, node: int, step: int) -> int:
+def bar(plan: SlurmState, node: int, step: int) -> int:
     """Count a reason more or less not to use a node, if the search has met it; return the change of the room [GPU]."""
-    if plan.met_in[node] != plan.memory["search"]:
+    place = plan.places[node]
+    if place["met_in"] != plan.memory["search"]:
         return 0
-    before = plan.barriers[node]
-    plan.barriers[node] = before + step
+    before = place["barriers"]
+    place["barriers"] = before + step
     if before == 0:
-        return -plan.rooms[plan.have[node]]
-    return plan.rooms[plan.have[node]] if before + step == 0 else 0
+        return -plan.rooms[place["have"]]
+    return plan.rooms[place["have"]] if before + step == 0 else 0
+
+
+@helper
+def meet(sim: Run, plan: SlurmState, request: int, node: int, begin: int, end: int) -> None:
+    """Note the GPUs of a node that are free now, and why a job cannot use it in some slot of [begin, end)."""
+    m = plan.memory
+    place = plan.places[node]
+    place["met_in"] = m["search"]
+    plan.near[m["near"]] = node
+    m["near"] += 1
+    place["have"] = sim.free[node]
+    reasons = 0
+    entry = place["last_booking"]
+    while entry >= 0:
+        reasons += plan.entries[entry]["begin"] < end and plan.entries[entry]["count"] > begin
+        entry = plan.entries[entry]["before"]
+    if m["everywhere"] == 0:
+        reasons += 0 if is_usable(sim, plan, request, node) else UNUSABLE
+        for r in range(len(plan.closes_s)):
+            reasons += plan.shut[r] * plan.holds_cell[r, plan.cell_of[node]]
+    place["barriers"] = reasons
 
 
 @kernel(lazy=True)
-def meet(sim: Run, plan: SlurmState, request: int, node: int, begin: int, end: int) -> int:
-    """Note the GPUs of a node that are free now, and why a job cannot use it in some slot of [begin, end).
-
-    Returns the GPUs that the gang of the job may use.
-    """
+def begin_search(sim: Run, plan: SlurmState, request: int, length: int) -> int:
+    """Meet the nodes with free GPUs; return the GPUs that the gang of a job may use of them for ``length`` slots."""
     m = plan.memory
-    plan.met_in[node] = m["search"]
-    plan.near[m["near"]] = node
-    m["near"] += 1
-    plan.have[node] = sim.free[node]
-    reasons = 0 if is_usable(sim, plan, request, node) else UNUSABLE
-    entry = plan.last_booking[node]
-    while entry >= 0:
-        reasons += plan.entry_begin[entry] < end and plan.entry_count[entry] > begin
-        entry = plan.entry_before[entry]
+    m["search"] += 1
+    m["near"] = 0
+    m["everywhere"] = sim.world["node_sets"] == 0 and sim.world["types"] == 1
+    for count in range(len(plan.rooms)):
+        plan.rooms[count] = room_of(sim, plan.kinds[request], count)
     for r in range(len(plan.closes_s)):
-        reasons += plan.shut[r] * plan.holds_cell[r, plan.cell_of[node]]
-    plan.barriers[node] = reasons
-    return plan.rooms[plan.have[node]] if reasons == 0 else 0
+        plan.shut[r] = 0
+    room = 0
+    for i in range(m["open_nodes"]):
+        node = plan.open_nodes[i]
+        if sim.free[node] > 0:
+            meet(sim, plan, request, node, 0, length)
+            room += plan.rooms[plan.places[node]["have"]] if plan.places[node]["barriers"] == 0 else 0
+    return room
 
 
 @kernel(lazy=True)
@@ -188,41 +213,34 @@ def first_on_nodes(sim: Run, plan: SlurmState, request: int, length: int) -> int
 
     Only nodes with free GPUs are looked at, and what changes from slot to slot. O(slots + ends of jobs + bookings).
     """
-    m = plan.memory
-    slots = plan.first_entry.shape[1]
+    slots = len(plan.first_entry)
     gang = sim.jobs[job_of(plan, request)]["gpus"]
     full = end_slot(sim, plan, request, 1) - 1 if len(plan.closes_s) > 0 else 0
-    m["search"] += 1
-    m["near"] = 0
-    for count in range(len(plan.rooms)):
-        plan.rooms[count] = room_of(sim, plan.kinds[request], count)
-    for r in range(len(plan.closes_s)):
-        plan.shut[r] = 0
-    room = 0
-    for i in range(m["open_nodes"]):
-        if sim.free[plan.open_nodes[i]] > 0:
-            room += meet(sim, plan, request, plan.open_nodes[i], 0, length)
+    room = begin_search(sim, plan, request, length)
+    search = plan.memory["search"]
+    first, entries, places, rooms = plan.first_entry, plan.entries, plan.places, plan.rooms  # looked up once
     for at in range(1, slots):
-        entry = plan.first_entry[BOOKS, at + length - 1] if at + length - 1 < slots else NONE
+        entry = first[at + length - 1]["books"] if at + length - 1 < slots else NONE
         while entry >= 0:
-            room += bar(sim, plan, plan.entry_node[entry], 1)
-            entry = plan.entry_next[entry]
-        entry = plan.first_entry[ENDS, at]
+            room += bar(plan, entries[entry]["node"], 1)
+            entry = entries[entry]["next"]
+        entry = first[at]["ends"]
         while entry >= 0:
-            room += bar(sim, plan, plan.entry_node[entry], -1)
-            entry = plan.entry_next[entry]
+            room += bar(plan, entries[entry]["node"], -1)
+            entry = entries[entry]["next"]
         if len(plan.closes_s) > 0:
             room += shut_nodes(sim, plan, request, at, at + full)
-        entry = plan.first_entry[FREES, at]
+        entry = first[at]["frees"]
         while entry >= 0:
-            node = plan.entry_node[entry]
-            if plan.met_in[node] != m["search"]:
-                room += meet(sim, plan, request, node, at, at + length)
-            before = plan.have[node]
-            plan.have[node] = before + plan.entry_count[entry]
-            if plan.barriers[node] == 0:
-                room += plan.rooms[plan.have[node]] - plan.rooms[before]
-            entry = plan.entry_next[entry]
+            node = entries[entry]["node"]
+            if places[node]["met_in"] != search:
+                meet(sim, plan, request, node, at, at + length)
+                room += rooms[places[node]["have"]] if places[node]["barriers"] == 0 else 0
+            before = places[node]["have"]
+            places[node]["have"] = before + entries[entry]["count"]
+            if places[node]["barriers"] == 0:
+                room += rooms[places[node]["have"]] - rooms[before]
+            entry = entries[entry]["next"]
         if room >= gang:
             return at
     return NONE
@@ -238,7 +256,7 @@ def shut_nodes(sim: Run, plan: SlurmState, request: int, begin: int, end: int) -
             plan.shut[r] = 1 if shut else 0
             for node in range(sim.world["nodes"]):
                 if plan.holds_cell[r, plan.cell_of[node]]:
-                    change += bar(sim, plan, node, 1 if shut else -1)
+                    change += bar(plan, node, 1 if shut else -1)
     return change
 
 
@@ -254,26 +272,29 @@ def book_nodes(plan: SlurmState, begin: int, end: int, gang: int) -> None:
         best = NONE
         for i in range(plan.memory["near"]):
             node = plan.near[i]
-            if plan.barriers[node] == 0 and suits(plan, node, best, left):
+            if plan.places[node]["barriers"] == 0 and suits(plan, node, best, left):
                 best = node
-        left -= plan.rooms[plan.have[best]]
-        plan.barriers[best] = UNUSABLE
-        plan.soon[best] = min(plan.soon[best], begin)
-        entry = add_entry(plan, BOOKS, begin, best, end)
-        plan.entry_begin[entry] = begin
-        plan.entry_before[entry] = plan.last_booking[best]
-        plan.last_booking[best] = entry
-        add_entry(plan, ENDS, end, best, 0)
+        place = plan.places[best]
+        left -= plan.rooms[place["have"]]
+        place["barriers"] = UNUSABLE
+        place["soon"] = min(place["soon"], begin)
+        booking = new_entry(plan, best, end, plan.first_entry[begin]["books"])
+        plan.entries[booking]["begin"] = begin
+        plan.entries[booking]["before"] = place["last_booking"]
+        plan.first_entry[begin]["books"] = booking
+        place["last_booking"] = booking
+        if end < len(plan.first_entry):
+            plan.first_entry[end]["ends"] = new_entry(plan, best, 0, plan.first_entry[end]["ends"])
 
 
 @helper
 def suits(plan: SlurmState, node: int, best: int, left: int) -> bool:
     """Return whether a node suits ``left`` GPUs of a gang better than another; -1 = none."""
-    room = plan.rooms[plan.have[node]]
-    than = plan.rooms[plan.have[best]] if best >= 0 else 0
-    if room != than:
-        return packs_better(room, than, left)
-    return best >= 0 and (plan.have[node], node) < (plan.have[best], best)
+    have = plan.places[node]["have"]
+    other = plan.places[best]["have"] if best >= 0 else 0
+    if plan.rooms[have] != plan.rooms[other]:
+        return packs_better(plan.rooms[have], plan.rooms[other], left)
+    return best >= 0 and (have, node) < (other, best)
 
 
 @kernel(lazy=True)
@@ -286,7 +307,7 @@ def add_start(sim: Run, plan: SlurmState, slot: int, gang: int) -> None:
         while i < gang and sim.gpu_node[sim.chosen[i]] == node:
             count += 1
             i += 1
-        add_entry(plan, FREES, slot, node, count)
+        add_free(plan, slot, node, count)
 
 
 @kernel

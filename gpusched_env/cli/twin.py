@@ -189,6 +189,7 @@ def _tenant_columns(rules: Rules, log: Workload) -> list[str] | None:
 def _quotas(rules: Rules, pools: tuple[Pool, ...], reading: Reading, tell: Callable[[str], None]) -> Quotas | None:
     """Read the quotas of Kueue, None = none."""
     from gpusched_env.traces import read_kueue_quotas
+    from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
 
     if not rules.quotas:
         return None
@@ -196,8 +197,7 @@ def _quotas(rules: Rules, pools: tuple[Pool, ...], reading: Reading, tell: Calla
         raise GpuschedError(
             "--quotas: they are of all machines and tell the tenants; leave out all other files but nodes"
         )
-    options = {} if reading.gpu_resource is None else {"gpu_resource": reading.gpu_resource}
-    quotas, report = read_kueue_quotas(*rules.quotas, **options)
+    quotas, report = read_kueue_quotas(*rules.quotas, gpu_resource=reading.gpu_resource or GPU_RESOURCE)
     tell(report.describe())
     return quotas
 

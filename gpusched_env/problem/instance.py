@@ -403,9 +403,7 @@ class Instance:
         if self.workload.sizes is not None:
             what = "partitions: jobs with several sizes cannot be divided into partitions; give each one"
             if self.partitions is None:
-                what = (
-                    "workload: jobs with several sizes cannot ask for GPU types; give each one, or set ignore_demands"
-                )
+                what = "workload: jobs with several sizes cannot ask for GPU types; give each one, or set ignore_types"
             raise ScenarioError(what)
         tree, leaf = self.tenancy
         names = np.array(tree.names)

@@ -455,7 +455,7 @@ class Simulation:
         if self.instance.node_sets is not None and not scheduler.knows_partitions:
             what, remedy = "partitions or reservations", "leave out the section partitions"
             if self.instance.partitions is None:
-                what, remedy = "GPU types that jobs ask for", "ignore them (ignore_demands)"
+                what, remedy = "GPU types that jobs ask for", "ignore them (ignore_types)"
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
                 f"preempted; choose another one, or {remedy}"
@@ -463,7 +463,7 @@ class Simulation:
         if self.instance.node_counts is not None and not scheduler.knows_node_counts:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "
-                f"choose another one, or leave out {MIN_NODES} and {MAX_NODES} of the workload (ignore_demands)"
+                f"choose another one, or ignore {MIN_NODES} and {MAX_NODES} (ignore_nodes)"
             )
         self._check_usable()
         view = self.view_for(scheduler)

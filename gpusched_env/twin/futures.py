@@ -34,7 +34,6 @@ GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th
 NAMES: Final = {  # field -> attribute
     "user": "user", "account": "account", "partition": PARTITION, "qos": "qos", "queue": CLUSTER_QUEUE,
 }  # fmt: skip
-LOGGED: Final = {PRIORITY: "priority"}  # attribute of a future -> that of a log, if it has another name
 ARRIVES: Final = 1 << 40  # id of the first future arrival
 FAR_S: Final = 366 * DAY_S  # [s] after the horizon, nodes that are closed now open; no policy plans so far ahead
 STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
@@ -152,6 +151,7 @@ class _Source:
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
         past = self.history.workload
+        logged = {PRIORITY: past.attributes.get("priority"), **past.attributes}  # logs of Kubernetes name it so
         rows, times, run_s = np.empty(0, np.int64), np.empty(0), np.empty(0)
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
@@ -172,9 +172,7 @@ class _Source:
             duration_s=np.concatenate([self.medians, run_s]),
             estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes={
-                name: column(own, past.attributes.get(LOGGED.get(name, name))) for name, own in self.columns.items()
-            }
+            attributes={name: column(own, logged.get(name)) for name, own in self.columns.items()}
             | self._holds(len(rows)),
             name="snapshot",
         )

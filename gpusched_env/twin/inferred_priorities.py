@@ -45,7 +45,10 @@ class Pairs(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """The set of nodes of each job, and whether each node of the first set is in the second, at equal tiers, [S, S]."""
+    """What each job asks of nodes: a set and numbers; and whether what suits the first suits the second, [S, S].
+
+    It does if each node of the first set is in the second, at equal tiers, and the numbers are equal.
+    """
 
     of_job: np.ndarray
     within: np.ndarray
@@ -53,13 +56,19 @@ class Rights(NamedTuple):
     @classmethod
     def of(cls, instance: Instance) -> Rights:
         """Return those of an instance; without partitions, all jobs are of one set."""
-        sets = instance.node_sets
+        sets, counts = instance.node_sets, instance.node_counts
+        if counts is not None and sets is None:
+            return cls(counts.of_job.astype(np.int64), np.eye(len(counts.part), dtype=bool))
         if sets is None:
             return cls(np.zeros(len(instance.workload), np.int64), np.ones((1, 1), bool))
         tier = np.zeros(len(sets.belongs))
         tier[sets.of_job] = np.array([one.tier for one in sets.partitions])[sets.partition]
         inside = (sets.belongs[:, None] <= sets.belongs[None]).all(axis=2)
-        return cls(sets.of_job.astype(np.int64), inside & (tier[:, None] == tier[None]))
+        inside &= tier[:, None] == tier[None]
+        if counts is None:
+            return cls(sets.of_job.astype(np.int64), inside)
+        parts = len(counts.part)
+        return cls(sets.of_job.astype(np.int64) * parts + counts.of_job, np.kron(inside, np.eye(parts, dtype=bool)))
 
 
 def find_pairs(
@@ -110,7 +119,10 @@ def find_pairs(
 
 
 def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pairs:
-    """Leave out pairs whose waiting job a limit of its tenants or QOS held back, by what was held then."""
+    """Leave out pairs whose waiting job a limit of its tenants or QOS held back, by what was held then.
+
+    If the limit counts the job that started too, the other one could have started instead of it.
+    """
     limits = limits_of(instance)
     group, first = limits["group"], limits["first_limit"]
     limited = np.repeat(np.arange(len(first) - 1), np.diff(first))  # the group of each limit
@@ -118,6 +130,7 @@ def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pai
     kept = np.ones(len(pairs), bool)
     for at in _rows_of(limits["counter"], int(limits["counter"].max(initial=-1)) + 1):
         rows = np.sort(_joined([jobs_of[one] for one in limited[at]]))
+        counted = np.isin(pairs.winner, rows)
         for kind in ("most", "most_jobs"):
             bound = at[limits[kind][at] != UNLIMITED]
             asked = [pairs_of[one] for one in limited[bound]]
@@ -125,9 +138,9 @@ def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pai
             if not len(pair):
                 continue
             held = Recorded(*(column[rows] for column in recorded))
-            wanted = recorded.gpus[pairs.loser[pair]]
+            wanted = recorded.gpus[pairs.loser[pair]] * ~counted[pair]  # a winner has equally many, which are held
             if kind == "most_jobs":
-                held, wanted = held._replace(gpus=np.ones_like(held.gpus)), np.ones_like(wanted)
+                held, wanted = held._replace(gpus=np.ones_like(held.gpus)), (~counted[pair]).astype(np.int64)
             limit = np.repeat(limits[kind][bound], [len(one) for one in asked])
             kept[pair] &= held.held().at(pairs.time_s[pair]) + wanted <= limit
     return Pairs(*(column[kept] for column in pairs))

@@ -304,8 +304,8 @@ class _Table:
             equal = len({job.gpus / (job.max_nodes or 1) for job in own}) == 1 and all(
                 job.min_nodes == job.max_nodes > 0 for job in own
             )
-            gpus, count = sum(job.gpus for job in own), count if equal else 0
-            found.append(replace(own[0], id=name, gpus=gpus, nodes=told, min_nodes=count, max_nodes=count))
+            counts: dict[str, Any] = dict.fromkeys(NODES, count if equal else 0)
+            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told, **counts))
         return found
 
 

@@ -186,7 +186,7 @@ class Window:
         if not part.log.startswith("synthetic:"):
             file_format, _, path = part.log.partition(":")
             source = f"{file_format}:{logs / path}"
-            cuts = {"start_s": self.start_s, "stop_s": part.stop_s, "ignore_demands": True}
+            cuts = {"start_s": self.start_s, "stop_s": part.stop_s, "ignore_types": True, "ignore_nodes": True}
         spec = WorkloadSpec(
             source,
             jobs=self.jobs,

@@ -99,7 +99,7 @@ def test_a_job_larger_than_the_nodes_of_its_types_is_an_error() -> None:
 
 def test_a_scheduler_that_chooses_machines_itself_refuses_types_with_the_remedy() -> None:
     instance = Instance(Cluster.parse(CLUSTER), jobs_of(["T4"], [1], [1.0]))
-    with pytest.raises(SchedulerError, match=r"GPU types that jobs ask for.*ignore_demands"):
+    with pytest.raises(SchedulerError, match=r"GPU types that jobs ask for.*ignore_types"):
         simulate(instance, make_scheduler("dally"))
 
 
@@ -123,7 +123,7 @@ def test_elastic_jobs_cannot_ask_for_types() -> None:
     from gpusched_env.traces.elastic import elastic_jobs
 
     jobs = elastic_jobs(jobs_of(["T4"], [2], [60.0]), rule="amdahl", serial=0.1)
-    with pytest.raises(ScenarioError, match="ignore_demands"):
+    with pytest.raises(ScenarioError, match="ignore_types"):
         Instance(Cluster.parse(CLUSTER), jobs)
 
 
@@ -147,7 +147,9 @@ def test_pods_start_on_the_product_that_their_selector_names(tmp_path: Path) -> 
     starts = starts_of(scenario.instance(0), "fifo-skip")
     assert [starts[row][1] for row in range(3)] == [{3}, {3}, starts[2][1] & {1, 2}]
     assert starts[1][0] > starts[0][0] == starts[2][0] == starts[3][0]
-    free = chosen_scenario(None, f"kubernetes:{tmp_path / 'pods.json'}", CLUSTER, {"ignore_demands": True}).instance(0)
+    free = chosen_scenario(
+        None, f"kubernetes:{tmp_path / 'pods.json'}", CLUSTER, {"ignore_types": True, "ignore_nodes": True}
+    ).instance(0)
     assert free.node_sets is None
     assert {begin for begin, _ in starts_of(free, "fifo-skip").values()} == {0.0}
     assert free.node_counts is None

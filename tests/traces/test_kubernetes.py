@@ -209,6 +209,48 @@ def test_the_pods_of_a_job_may_be_anywhere_in_the_file(tmp_path: Path) -> None:
     ]
 
 
+def test_exports_of_several_days_are_joined(tmp_path: Path) -> None:
+    """The last record of a pod or Workload counts; what has its name, but another uid, is another job."""
+
+    def aged(one: dict[str, Any], uid: str, owner: str = "") -> dict[str, Any]:
+        one["metadata"]["uid"] = uid
+        if owner:
+            one["metadata"]["ownerReferences"][0]["uid"] = owner
+        return one
+
+    group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "n", "creationTimestamp": at(0)}}
+    mark = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    monday = [aged(pod(f"a-{i}", 2, None, owner="a"), f"u{i}", "o1") for i in range(2)]
+    tuesday = [aged(pod(f"a-{i}", 2, 12, owner="a"), f"u{i}", "o1") for i in range(2)]
+    again = [aged(pod("a-0", 20, 25, owner="a"), "u9", "o2"), pod("c", 2, 9)]
+    days: dict[str, list[list[dict[str, Any]]]] = {
+        "kubernetes": [[*monday, pod("b", 2, 8)], [*tuesday, *again]],
+        "volcano": [[group, pod("p", 2, None, **mark)], [group, pod("p", 2, 9, **mark)]],
+        "kueue": [
+            [aged(workload("w", [condition("Admitted", 1)]), "x"), aged(workload("v", []), "y")],
+            [
+                aged(workload("w", [condition("Admitted", 1), condition("Finished", 5)]), "x"),
+                aged(workload("w", [condition("Admitted", 8), condition("Finished", 9)]), "z"),
+            ],
+            [aged(workload("w", [condition("Admitted", 1), condition("Finished", 5)]), "x")],
+        ],
+    }
+    wanted = {
+        "kubernetes": [(8, 600), (4, 360), (4, 300), (4, 420)],
+        "volcano": [(4, 420)],
+        "kueue": [(8, 60), (8, 240)],
+    }
+    for name, exports in days.items():
+        for i, objects in enumerate(exports):
+            (tmp_path / f"{name}-{i}.json").write_text("\n".join(map(json.dumps, objects)))
+        jobs, report = read_trace(f"{name}:{tmp_path / name}-*.json")
+        assert sorted(jobs.jobs[["gpus", "duration_s"]].tolist()) == sorted(wanted[name])
+        assert len(set(jobs.jobs["id"].tolist())) == len(jobs)
+        assert report.rows == report.kept + sum(report.dropped.values()) == sum(map(len, exports))
+    with pytest.raises(TraceError, match="'n/b': this id occurs twice"):
+        read(tmp_path, "kubernetes", pod("b", 2, 3), pod("b", 2, 3))
+
+
 def test_pods_that_replace_others_do_not_add_up(tmp_path: Path) -> None:
     """Two attempts of two pods, one after the other, and one pod that begins when another ends: four GPUs at a time."""
     tries = [
@@ -578,7 +620,7 @@ def test_nodes_with_parts_of_gpus_and_racks(tmp_path: Path) -> None:
         "slices of GPUs (MIG or partitions), which are no whole GPUs": 2,
     }
     assert report.notes == {"nodes without a label of their rack, which become racks of their own kinds": 1}
-    names = kubernetes_node_names(tmp_path / "nodes.yaml")
+    names, _ = kubernetes_node_names(tmp_path / "nodes.yaml")
     assert " ".join(names) == "n0 n2 n1 n3 n4 n6 n5 n7 whole free amd"
     order = {name: i for i, name in enumerate(names)}
     assert cluster.nodes["rack"][[order[name] for name in ("n0", "n2", "n1", "n5")]].tolist() == [0, 0, 1, 3]

@@ -23,10 +23,11 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.traces import read_kueue_quotas, read_workload
 from gpusched_env.twin import Pool, Twin
-from gpusched_env.twin.comparing import recorded_outcome, settings_of
+from gpusched_env.twin.comparing import compare_policies, recorded_outcome, settings_of
 from gpusched_env.twin.fitting import fit_twin
 from gpusched_env.twin.grading import GOOD, NOT_USABLE, grade_of
 from gpusched_env.twin.scoring import replayed_starts, score_replay
+from gpusched_env.twin.summary import tenants_of
 
 GPU = "nvidia.com/gpu"
 FIRST = datetime(2025, 3, 3, 9, tzinfo=UTC)
@@ -160,6 +161,9 @@ def test_a_log_of_kueue_needs_the_quotas_of_all_its_queues(tmp_path: Path) -> No
         GpuschedError, match=f"{jobs} jobs of the log belong to ClusterQueue 'students', which the file"
     ):
         fit_twin(log, POOLS, quotas=found)
+    del log.attributes["cluster_queue"]
+    with pytest.raises(GpuschedError, match="the log tells no ClusterQueue of a job: give one of Kueue"):
+        fit_twin(log, POOLS, quotas=found)
 
 
 def test_runs_that_were_evicted_are_work_of_the_twin(tmp_path: Path) -> None:
@@ -199,17 +203,17 @@ def test_runs_that_were_evicted_are_work_of_the_twin(tmp_path: Path) -> None:
 
 
 def present(name: str, queue: str, gpus: int, admitted: float | None = None, priority: int = 0) -> dict[str, Any]:
-    """A Workload that runs since a time [s], or waits."""
+    """A Workload of pods of 8 GPUs that runs since a time [s], or waits."""
     status: dict[str, Any] = {}
     if admitted is not None:
-        usage = {"resourceUsage": {GPU: str(gpus)}, "count": 1}
+        usage = {"resourceUsage": {GPU: str(gpus)}, "count": gpus // 8}
         status["admission"] = {"clusterQueue": queue, "podSetAssignments": [usage]}
         status["conditions"] = [{"type": "Admitted", "status": "True", "lastTransitionTime": at(admitted)}]
-    containers = [{"resources": {"requests": {GPU: str(gpus)}}}]
+    containers = [{"resources": {"requests": {GPU: "8"}}}]
     spec = {
         "queueName": "lq",
         "priority": priority,
-        "podSets": [{"count": 1, "template": {"spec": {"containers": containers}}}],
+        "podSets": [{"count": gpus // 8, "template": {"spec": {"containers": containers}}}],
     }
     meta = {"name": name, "namespace": queue, "creationTimestamp": at(0 if admitted is None else admitted)}
     return {"kind": "Workload", "metadata": meta, "spec": spec, "status": status}
@@ -259,3 +263,22 @@ def test_commands_play_kueue_as_today(tmp_path: Path) -> None:
         r"which are held \(no ClusterQueue of unknown/lq in the quotas\): unknown/x",
     ):
         assert re.search(words, told), told
+
+
+def test_new_machines_go_to_the_quota_of_a_queue_or_cohort(tmp_path: Path) -> None:
+    """They help the queue that gets them; nobody could use machines beyond the quotas."""
+    twin, log = fitted(tmp_path)
+    found = {}
+    for where in ("", "research:", "students:"):
+        comparison = compare_policies(settings_of(twin, log, f"{where}4x8"), [], workers=1)
+        changed = comparison.settings[1].twin
+        assert changed.tenants is not None
+        assert (changed.gpus, changed.tenants.tree[0].quota) == (96, 96)
+        found[where] = {row.name: row.other_s / row.wait_s for row in tenants_of(comparison, comparison.outcomes[1])}
+    assert all(ratio < 0.9 for ratio in found[""].values())
+    assert found["research:"]["research"] < found["students:"]["research"]
+    assert found["students:"]["students"] < found["research:"]["students"]
+    with pytest.raises(
+        GpuschedError, match=r"unknown queue or cohort 'vision'.*quotas decide who may use new machines"
+    ):
+        settings_of(twin, log, "vision:4x8")

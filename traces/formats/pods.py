@@ -11,7 +11,7 @@ from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
 from gpusched_env.traces.kubernetes.pods import GROUP, POD, PodObject, pod_group_of, pod_of
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import NODES, JobColumns
+from gpusched_env.traces.parsing.columns import NODES, REPLACED, JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
@@ -53,23 +53,31 @@ def _read(path: Path, name: str, gpu_resource: str) -> tuple[Workload, ReadRepor
     kinds = (GROUP, POD) if grouped else (POD,)
     report = ReadReport(name, str(path), unit="record")
     jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d", **NODES})
-    gangs = Gangs()
-    for place, record in kubernetes_objects(path, PodObject):
+    gangs, groups = Gangs(), set[str]()
+    for number, (place, record) in enumerate(kubernetes_objects(path, PodObject), 1):
         with skippable:
             kind = kind_of(place, record)
             if kind not in kinds:
                 jobs.drop(place, OTHER.format(" and ".join(kinds)))
             elif kind == GROUP:
                 group = pod_group_of(place, record)
-                jobs.refuse_duplicate(place, "metadata.name", f"{GROUP} {group.name}")
-                gangs.add_group(place, group)
+                if not jobs.merges:
+                    jobs.refuse_duplicate(place, "metadata.name", f"{GROUP} {group.name}")
+                elif group.name in groups:
+                    jobs.drop(place, REPLACED)
+                    continue
+                groups.add(group.name)
+                gangs.add_group(number, group)
             else:
                 pod = pod_of(place, record, gpu_resource)
-                jobs.refuse_duplicate(place, "metadata.name", pod.name)
+                if not jobs.merges:
+                    jobs.refuse_duplicate(place, "metadata.name", pod.name)
                 if grouped and not pod.grouped:
                     jobs.drop(place, ALONE)
                 else:
-                    gangs.add(place, pod)
+                    gangs.add(place, number, pod, jobs.merges)
+    for number in sorted(gangs.replaced):
+        jobs.drop(Place(report.path, number, report.unit), REPLACED)
     jobs.check_ids()
     for gang in gangs:
         if gang.group:

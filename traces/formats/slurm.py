@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.partitions import GPU_TYPES
-from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import NODES, REPLACED, UNEVEN, JobColumns
 from gpusched_env.traces.parsing.fields import Place
@@ -261,14 +261,15 @@ class _Table:
             jobs.drop(first.place, reason)
             return
         earliest = min(runs, key=lambda run: run.arrival_s)
-        arrival_s, least, most = earliest.arrival_s, 0, 0
+        arrival_s, (least, most) = earliest.arrival_s, last[0].nodes
         if gpus and seconds:
             several = len(last) < len(runs)
             remarks = {remark: True for run in last for remark in run.remarks if not (several and remark == LOST)}
             remarks |= {AFRESH: True} if several else {}
             remarks |= {SHORT: True} if any(run.kind in (CUT, AGAIN) for run in last) else {}
-            least, most = _joined_nodes(last)
-            remarks |= {UNEVEN: True} if not most and any(run.nodes[1] for run in last) else {}
+            if len(last) > 1:
+                least, most = _joined_nodes(last)
+                remarks |= {UNEVEN: True} if not most and any(run.nodes[1] for run in last) else {}
             for remark in remarks:
                 jobs.note(first.place, remark)
         jobs.add(
@@ -281,7 +282,8 @@ class _Table:
             job_id=first.row,
             wait_s=max(min(run.start_s for run in runs) - arrival_s, 0.0),
             ineligible_s=earliest.ineligible_s,
-            **{MIN_NODES: least, MAX_NODES: most},
+            min_nodes=least,
+            max_nodes=most,
         )
 
     def _run(self, place: Place, row: Row, original: str, part: int) -> Run:

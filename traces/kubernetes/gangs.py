@@ -65,24 +65,31 @@ class Gangs:
         self._known: dict[Words, int] = {}
         self._queues: dict[str, int] = {}
         self._kinds: set[str] = set()
+        self._newest: dict[str, int] = {}  # pod -> its place in the columns, if exports are joined
+        self.replaced: set[int] = set()  # numbers of the objects of which a newer export tells again
 
-    def add(self, place: Place, pod: Pod) -> None:
-        """Add a pod."""
+    def add(self, place: Place, number: int, pod: Pod, joined: bool = False) -> None:
+        """Add a pod, the object of this number; of several exports, which are ``joined``, its last record counts."""
+        if joined:
+            identity = pod.uid or pod.name
+            if identity in self._newest:
+                self.replaced.add(self._numbers[self._newest[identity]])
+            self._newest[identity] = len(self._numbers)
         self._jobs.append(place, "name of the job", pod.job)
-        self._digests += _digest(pod.job)
+        self._digests += _digest(f"{pod.job} {pod.job_uid}".rstrip())
         self._kinds.add(pod.job[: pod.job.find("/")])
-        self._numbers.append(place.number)
+        self._numbers.append(number)
         self._words.append(self._known.setdefault(pod.words, len(self._known)))
         for column, time_s in zip((self._arrivals, self._starts, self._ends), pod.times_s, strict=True):
             column.append(time_s)
         self._gpus.append(pod.gpus)
         self._priorities.append(pod.priority)
 
-    def add_group(self, place: Place, group: PodGroup) -> None:
-        """Add a PodGroup."""
+    def add_group(self, number: int, group: PodGroup) -> None:
+        """Add a PodGroup, which is an object of this number."""
         digests, numbers, queues, arrivals = self._groups
         digests += _digest(group.job)
-        numbers.append(place.number)
+        numbers.append(number)
         queues.append(self._queues.setdefault(group.queue, len(self._queues)))
         arrivals.append(group.arrival_s)
 
@@ -105,6 +112,8 @@ class Gangs:
             if members[-1] >= pods:
                 i = members.pop() - pods
                 group, queue, arrival_s = self._groups[1][i], queues[self._groups[2][i]], self._groups[3][i]
+            if self.replaced:
+                members = [i for i in members if self._numbers[i] not in self.replaced]
             name = job[job.find("/") + 1 :]
             yield self._gang(job if name in shared else name, words, members, group, queue, arrival_s)
 

@@ -45,11 +45,13 @@ QUEUES: Final = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")  # labels
 class _Owner(msgspec.Struct, gc=False):
     kind: str | None = None
     name: str | None = None
+    uid: str | None = None
 
 
 class _Metadata(msgspec.Struct, gc=False, rename="camel"):
     name: str | None = None
     namespace: str | None = None
+    uid: str | None = None
     creation_timestamp: str | None = None
     annotations: Table | None = None
     labels: Table | None = None
@@ -100,7 +102,9 @@ class Pod(msgspec.Struct, gc=False):
     """A pod; times are in seconds since 1970, inf = not yet."""
 
     name: str  # namespace/name
+    uid: str  # "" = not told
     job: str  # KIND/namespace/name of the group or owner whose pods are one job; of the pod itself if it has neither
+    job_uid: str  # of an owner; "" = not told
     words: Words
     times_s: tuple[float, float, float]  # creation, start and end
     gpus: int
@@ -143,7 +147,8 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
         start_s = start_s if end_s < math.inf else math.inf
     return Pod(
         f"{namespace}/{name}",
-        _job(place, namespace, name, metadata, spec),
+        metadata.uid or "",
+        *_job(place, namespace, name, metadata, spec),
         Words(namespace, queue, gpu_type, phase, part),
         (
             seconds(place, "creationTimestamp", metadata.creation_timestamp),
@@ -155,23 +160,23 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     )
 
 
-def _job(place: Place, namespace: str, name: str, metadata: _Metadata, spec: PodSpec) -> str:
-    """Return the job of a pod. The kind keeps a group, an owner and a pod of one name apart."""
+def _job(place: Place, namespace: str, name: str, metadata: _Metadata, spec: PodSpec) -> tuple[str, str]:
+    """Return the job of a pod, whose kind keeps a group, an owner and a pod of one name apart; and its owner's uid."""
     if metadata.labels or metadata.annotations:
         marks = {**(metadata.labels or {}), **(metadata.annotations or {})}
         for key in GROUPS:
             if key in marks and (found := text(place, marks, key)):
-                return f"{GROUPS[key]}/{namespace}/{found}"
+                return f"{GROUPS[key]}/{namespace}/{found}", ""
     if spec.workload_ref or spec.scheduling_group:
         parts = [text(place, spec.workload_ref or {}, key) for key in REFERENCES]
         parts.append(text(place, spec.scheduling_group or {}, "podGroupName"))
-        return f"{GROUP}/{namespace}/{'-'.join(filter(None, parts))}"  # as KAI names the PodGroup
+        return f"{GROUP}/{namespace}/{'-'.join(filter(None, parts))}", ""  # as KAI names the PodGroup
     for owner in metadata.owner_references or ():
         if owner.kind not in SERVICES:
             if owner.name:
-                return f"{(owner.kind or '').replace('/', '.')}/{namespace}/{owner.name}"
+                return f"{(owner.kind or '').replace('/', '.')}/{namespace}/{owner.name}", owner.uid or ""
             break
-    return f"{POD}/{namespace}/{name}"
+    return f"{POD}/{namespace}/{name}", metadata.uid or ""
 
 
 def _end_s(place: Place, container: _ContainerStatus) -> float:

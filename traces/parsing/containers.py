@@ -6,6 +6,7 @@ import codecs
 import glob
 import gzip
 import io
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ def trace_files(path: Path) -> list[Path]:
     if path.exists() or not any(mark in text for mark in ",*?["):
         return [path]
     found: list[Path] = []
-    for part in text.split(","):
+    for part in map(os.path.expanduser, text.split(",")):
         names = sorted(glob.glob(part)) if glob.has_magic(part) else [part]
         if not names:
             raise TraceError(f"{part}: no file has such a name; check the path after the format's colon")

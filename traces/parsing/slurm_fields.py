@@ -114,6 +114,7 @@ def _tres_gpus(text: str) -> Gpus | str:
     return Gpus(count, tuple(types), any(SLICE.fullmatch(name) for name in types)) if parts <= MAX_WHOLE else text
 
 
+@lru_cache(1 << 12)
 def tres_nodes(text: str) -> int:
     """Return the number of nodes of trackable resources, such as ``cpu=32,node=2``; 0 = not told."""
     found = _NODES.search(text)

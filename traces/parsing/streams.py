@@ -121,7 +121,7 @@ def bar_header(path: Path) -> tuple[str, ...]:
         raise TraceError(f"{path}: the file is empty; fetch it again")
     names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
     repeated = [name for name in names if name and names.count(name) > 1]
-    if repeated:
+    if repeated and not names[0].isdigit():  # else a table without a header
         raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
     return names
 
