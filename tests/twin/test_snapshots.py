@@ -375,7 +375,7 @@ def test_squeue_tells_node_counts(tmp_path):
         "2|PD|0:00|N/A|1|1||Priority|gres/gpu=6|N/A\n"  # -N1 --gpus=6
         "3|PD|0:00|N/A|2|0||Priority|gres/gpu=8|gres/gpu:4\n"
     )
-    counts = {job.id: (job.min_nodes, job.max_nodes) for job in read_squeue(path).queued}
+    counts = {job.id: (job.min_nodes, job.max_nodes) for job in read_squeue(path, 0.0).queued}
     assert counts == {"1": (1, 16), "2": (1, 1), "3": (2, 2)}
     with pytest.raises(GpuschedError, match="min_nodes is 2 and max_nodes 3"):
         PresentJob("1", 4, min_nodes=2, max_nodes=3)
