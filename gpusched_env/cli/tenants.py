@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from gpusched_env.cli.choosing import Draws, Problem, SchedulersOption
+from gpusched_env.cli.playing import tell_what_was_read
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import show
 
@@ -43,7 +44,6 @@ def tenants(
     Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
     from gpusched_env.cli.parsing import chosen_schedulers
-    from gpusched_env.cli.playing import tell_what_was_read
 
     chosen = problem.chosen()
     if chosen.tenants is None:

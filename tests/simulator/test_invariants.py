@@ -19,6 +19,7 @@ from gpusched_env.core.refusals import (
     MAY_NOT_SHARE,
     NO_MEMORY,
     REFUSALS,
+    SPLITS_PART,
 )
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
 from gpusched_env.event_log import COMPLETE, EVENT_KINDS, REFUSE, RESIZE
@@ -203,7 +204,10 @@ def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
         kinds |= set(simulation.log().events["kind"].tolist())
     # here every job runs on every type (else: tests/problem/test_gpu_types.py),
     # none shares GPUs (else: tests/simulator/test_sharing.py), and none is elastic
-    # (else: tests/simulator/test_elastic.py) or refused (else: tests/problem/test_deadlines.py)
-    elsewhere = (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED)
+    # (else: tests/simulator/test_elastic.py), refused (else: tests/problem/test_deadlines.py) or in parts
+    # (else: tests/simulator/test_node_counts.py)
+    elsewhere = (
+        CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED, SPLITS_PART
+    )  # fmt: skip
     assert seen == set(REFUSALS) - {REFUSALS[code] for code in elsewhere}
     assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE, REFUSE}
