@@ -211,6 +211,7 @@ class SharingIndex(SearchedRule, CompiledScheduler):
     load = SharingRule.load
     clairvoyant: bool = field(init=False, default=True)
     knows_partitions = False  # it expects that no gang is preempted
+    knows_node_counts = False
 
     def begin(self, simulation: Simulation, alone: bool) -> SharingState:
         """Return the arrays of a run."""

@@ -132,6 +132,7 @@ class TypeOrderSearch(OrderSearch):
     format: ClassVar = FORMAT
     names: ClassVar[tuple[str, ...]] = NAMES
     knows_partitions = False  # it chooses machines itself
+    knows_node_counts = False
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Carry out the best plan, or the rival once jobs have arrived later."""

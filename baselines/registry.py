@@ -139,11 +139,11 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
         named = name == LEARNED and "agent" not in overrides
         baseline, rest = _agent(rest, str(overrides.get("path", ""))) if named else (BASELINES[name], rest)
         cls = _load(baseline.target)
-        given = baseline.parameters | _parse(cls, spec, rest)
+        given = baseline.parameters | parameters_in(cls, f"scheduler {spec!r}", rest)
     elif "." in name or rest:
         class_name, _, rest = rest.partition(":")
         cls = _load(f"{name}:{class_name}")
-        given = _parse(cls, spec, rest)
+        given = parameters_in(cls, f"scheduler {spec!r}", rest)
     else:
         raise SchedulerError(
             f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
@@ -179,8 +179,11 @@ def _load(target: str) -> type[Scheduler]:
     return cls
 
 
-def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
-    """Turn ``a=1,b=x`` into keyword arguments; each value gets the type of the default of its field."""
+def parameters_in(cls: type[Scheduler], where: str, text: str) -> dict[str, Any]:
+    """Turn ``a=1,b=x`` into keyword arguments; each value gets the type of the default of its field.
+
+    ``where`` : begin of an error
+    """
     if not text:
         return {}
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init} if dataclasses.is_dataclass(cls) else None
@@ -189,17 +192,16 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
         key, equals, value = item.partition("=")
         key += "_" * keyword.iskeyword(key)  # such as ``lambda``
         if not equals or not key:
-            raise SchedulerError(f"scheduler {spec!r}: {item!r} is not of the form parameter=value")
+            raise SchedulerError(f"{where}: {item!r} is not of the form parameter=value")
         if fields is not None and key not in fields:
             # For a parameter that only other schedulers have, a scheduler may name the parameter to use instead.
             instead = getattr(cls, "not_parameters", {}).get(key)
             known = unknown_name("parameter", key, fields)
-            raise SchedulerError(f"scheduler {spec!r}: " + (f"no parameter {key!r}: {instead}" if instead else known))
-        where = f"scheduler {spec!r}, {key}={value!r}"
+            raise SchedulerError(f"{where}: " + (f"no parameter {key!r}: {instead}" if instead else known))
         if fields is not None and "bool" in str(fields[key].type) and value.lower() in _TRUTH:
             given[key] = _TRUTH[value.lower()]
         else:
-            given[key] = _value(value, fields[key].default if fields else None, where)
+            given[key] = _value(value, fields[key].default if fields else None, f"{where}, {key}={value!r}")
     return given
 
 

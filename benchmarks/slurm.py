@@ -1,6 +1,7 @@
 """A replay under Slurm's rules: CPU seconds for 100,000 jobs of 50 tenants on 2,000 GPUs.
 
-    python benchmarks/slurm.py [--jobs 100000] [--gpus 2000] [--tenants 50] [--repeats 3] [--nodes] [--schedulers slurm ...]
+    python benchmarks/slurm.py [--jobs 100000] [--gpus 2000] [--tenants 50] [--repeats 3] [--nodes]
+        [--schedulers slurm ...]
 
 Jobs are those of growth.py. Their time limits are 1 to 5 times their run times, and each belongs to one of the tenants,
 uniformly. Kernels are compiled before the clock starts. Times are CPU seconds, so that other processes do not count;

@@ -4,7 +4,7 @@ from gpusched_env.traces.clusters import CLUSTER_READERS, read_cluster
 from gpusched_env.traces.downloads.fetching import fetch
 from gpusched_env.traces.filters import first_jobs, sample, up_to_gpus, where, window
 from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload, generator_parameters
-from gpusched_env.traces.kubernetes.quotas import read_kueue_tenants
+from gpusched_env.traces.kubernetes.quotas import read_kueue_quotas
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.read_options import ReadOptions
@@ -46,7 +46,7 @@ __all__ = [
     "mix_profiles",
     "offered_load",
     "read_cluster",
-    "read_kueue_tenants",
+    "read_kueue_quotas",
     "read_layers",
     "read_slurm_cluster",
     "read_table",

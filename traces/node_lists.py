@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.cluster import MOST_GPUS, Cluster, NodeGroup
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+
+Node = TypeVar("Node")
 
 GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # assumed for nodes without a GPU type: that of the built-in model profiles
 UNNAMED: Final = f"nodes whose GPU type the file does not name, taken for {GPU_TYPE}"
@@ -21,6 +25,23 @@ SHARED: Final = f"nodes taken for {HOST} GPUs each, and open to the jobs of ever
 # Format -> columns of the name of a virtual cluster and of its number of nodes
 VIRTUAL_CLUSTERS: Final = {"helios": ("", "num"), "philly": ("vc", "node num")}
 SWITCHES: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
+
+
+def in_racks(nodes: Iterable[tuple[int, str, str, Node]]) -> tuple[list[NodeGroup], list[Node]]:
+    """Return the groups of nodes given by GPUs, GPU type ("" = unknown), rack and node, and the nodes in their order.
+
+    Kinds, which are GPUs and GPU type, come as they first occur, in a kind its racks. A rack with nodes of several
+    kinds becomes a rack for each of them.
+    """
+    kinds: dict[tuple[int, str], dict[str, list[Node]]] = {}
+    for gpus, gpu_type, rack, node in nodes:
+        kinds.setdefault((gpus, gpu_type), {}).setdefault(rack, []).append(node)
+    groups: list[NodeGroup] = []
+    for (gpus, gpu_type), racks in kinds.items():
+        for count, equal in groupby(racks.values(), len):
+            many = len(list(equal))
+            groups.append(NodeGroup(count * many, gpus, gpu_type or GPU_TYPE, count if many > 1 else None))
+    return groups, [node for racks in kinds.values() for several in racks.values() for node in several]
 
 
 class Machines:

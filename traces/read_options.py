@@ -19,6 +19,7 @@ from gpusched_env.traces.parsing.roles import split_role
 ONLY_FOR: Final = {
     "map": (("csv",), "map names the columns of a CSV of your own"),
     "gpu_resource": (("kubernetes", "kueue", "volcano"), "gpu_resource names a resource of Kubernetes"),
+    "columns": (("slurm",), "columns names the columns of a table of sacct without a header"),
 }
 
 
@@ -34,6 +35,8 @@ class ReadOptions:
     skip_bad_rows : True = malformed rows are skipped and the report counts them; False = the first one raises an error
     gpu_resource : name of the resource of Kubernetes that is a GPU; "" = nvidia.com/gpu; allowed for the formats
         ``kubernetes``, ``kueue`` and ``volcano`` only
+    columns : names of the columns of a table of sacct without a header, as ``sacct --format`` has them; allowed for
+        the format ``slurm`` only
     estimate : path of a CSV with predicted run times by job id, see
         :func:`gpusched_env.traces.predictions.join_estimates`; "" = no predictions
 
@@ -46,6 +49,7 @@ class ReadOptions:
     skip_bad_rows: bool = False
     estimate: str = ""
     gpu_resource: str = ""
+    columns: str = ""
 
     def __post_init__(self) -> None:
         """Check every option; no file is opened."""
@@ -61,6 +65,8 @@ class ReadOptions:
             raise TraceError(f"estimate is {self.estimate!r}: give the path of a CSV")
         if not isinstance(self.gpu_resource, str):
             raise TraceError(f"gpu_resource is {self.gpu_resource!r}: give the name of a resource, as amd.com/gpu")
+        if not isinstance(self.columns, str):
+            raise TraceError(f"columns is {self.columns!r}: give names, such as JobID,Submit,Start,End,State,AllocTRES")
 
     @classmethod
     def of(cls, source: str, name: str, options: Mapping[str, Any]) -> ReadOptions:
@@ -78,7 +84,7 @@ class ReadOptions:
     @property
     def for_reader(self) -> dict[str, Any]:
         """The options that the reader of the format takes itself."""
-        given = {"mapping": self.map, "gpu_resource": self.gpu_resource}
+        given = {"mapping": self.map, "gpu_resource": self.gpu_resource, "columns": self.columns}
         return {name: value for name, value in given.items() if value}
 
     @property

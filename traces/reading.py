@@ -26,11 +26,13 @@ from gpusched_env.traces.formats.pods import read_kubernetes, read_volcano
 from gpusched_env.traces.formats.slurm import read_slurm
 from gpusched_env.traces.formats.swf import read_swf
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
+from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.parsing.detection import SWF_NUMBERS, Signature, bar_columns, columns, facts, recognise
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.predictions import join_estimates
 from gpusched_env.traces.read_options import ReadOptions
+from gpusched_env.traces.slurm_files.json_tables import SACCT_KEYS
 
 Reader = Callable[..., tuple[Workload, ReadReport]]  # (path), and the options ReadOptions.for_reader
 
@@ -88,7 +90,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "kueue": (facts("kind", "Workload"),),
     "philly": (*_signatures("philly-csv"), facts("key", "jobid", "submitted_time", "attempts")),
     "shockwave": (facts("tab fields", SHOCKWAVE_FIELDS),),
-    "slurm": (bar_columns("jobid", "state"), bar_columns("jobidraw", "state")),
+    "slurm": (bar_columns("jobid", "state"), bar_columns("jobidraw", "state"), SACCT_KEYS),
     "swf": (frozenset({SWF_NUMBERS}),),
     "volcano": (facts("kind", "PodGroup"),),
 }
@@ -131,8 +133,8 @@ def trace_format(name: str) -> Callable[[Reader], Reader]:
 
 
 def source_files(name: str, path: Path) -> list[Path]:
-    """Return the files that the reader of the format ``name`` opens: ``path``, or all tables of several."""
-    return FILES[name](path) if name in FILES else [path]
+    """Return the files that the reader of the format ``name`` opens: ``path``, or several."""
+    return FILES[name](path) if name in FILES else trace_files(path)
 
 
 def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
@@ -146,9 +148,11 @@ def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
     Parameters
     ----------
     source : ``format:path``; or ``auto:path``, for which the format is recognised by the beginning of the file; or
-        ``format:@name``, which means the file that ``gpusched traces fetch name`` downloaded
-    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows``, ``estimate`` (predicted run times by job id)
-        and ``gpu_resource`` (for objects of Kubernetes); see :class:`gpusched_env.traces.ReadOptions`
+        ``format:@name``, which means the file that ``gpusched traces fetch name`` downloaded. A path such as
+        ``log-*.txt`` or ``a.txt,b.txt`` joins files: of several records of a job, the newest counts
+    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows``, ``estimate`` (predicted run times by job id),
+        ``gpu_resource`` (for objects of Kubernetes) and ``columns`` (of a table of sacct without a header); see
+        :class:`gpusched_env.traces.ReadOptions`
 
     Raises
     ------

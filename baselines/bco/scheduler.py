@@ -83,6 +83,8 @@ class SjfBco(CompiledScheduler):
     Communication Contention", MobiHoc 2022, arXiv 2207.07817, algorithms 1 to 3; section 7 for the baselines.
     """
 
+    knows_node_counts = False  # it chooses GPUs itself
+
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
     remembers_gpus = True

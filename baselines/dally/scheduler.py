@@ -139,6 +139,7 @@ class Dally(CompiledScheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
+    knows_node_counts = False
 
     preset: str = "suite"
     policy: str = "dally"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`

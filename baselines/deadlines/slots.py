@@ -51,6 +51,8 @@ class Ask(NamedTuple):
 class SlotScheduler(Scheduler):
     """A scheduler that decides at begins of slots, if jobs have come or gone or plans say so; rounds are slots."""
 
+    knows_node_counts = False  # it chooses GPUs itself
+
     clairvoyant = True
     relies_on_decisions = True  # an arrival counts as admitted or refused, and a slot as planned
     knows_partitions = False  # it counts the GPUs of the whole cluster

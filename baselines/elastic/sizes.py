@@ -16,6 +16,8 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler
 class SizingScheduler(Scheduler):
     """A scheduler that decides on the number of GPUs of each job; a rule of its own places the jobs."""
 
+    knows_node_counts = False  # it chooses GPUs itself
+
     smallest_first = False  # True = small gangs choose their nodes before large ones
 
     def reset(self, view: ClusterView) -> None:

@@ -72,6 +72,7 @@ class Gandiva(Scheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
+    knows_node_counts = False
     remembers_gpus = True
 
     quantum_s: float = 60.0

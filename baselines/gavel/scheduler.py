@@ -88,6 +88,7 @@ class Gavel(Scheduler):
     seed: int = 0
 
     knows_partitions = False  # it chooses machines itself
+    knows_node_counts = False
 
     def __post_init__(self) -> None:
         """Check the parameters."""

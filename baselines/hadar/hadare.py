@@ -56,6 +56,7 @@ class HadarE(Scheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
+    knows_node_counts = False
     remembers_gpus = True
 
     slot_s: float = 360.0

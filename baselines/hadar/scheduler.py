@@ -84,6 +84,7 @@ class Hadar(Scheduler):
 
     clairvoyant = True
     knows_partitions = False  # it chooses machines itself
+    knows_node_counts = False
 
     def __post_init__(self) -> None:
         """Check the parameters."""

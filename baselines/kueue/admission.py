@@ -104,11 +104,11 @@ def add_waiting_heads(q: Queues) -> None:
     Any), it reserves quota against the jobs that come after it.
     """
     m = q.memory
-    if m["entries"] == 0 or not m["strict"] or m["reclaim"] == ANY or m["claiming"]:
+    if m["entries"] == 0 or m["claiming"]:
         return
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
-        if t["waiting"] == 0 or t["line"] >= 0 or t["kept"] > 0:
+        if not t["strict"] or t["reclaim"] == ANY or t["waiting"] == 0 or t["line"] >= 0 or t["kept"] > 0:
             continue
         line = head_of(q, leaf)
         if line < 0:

@@ -40,7 +40,7 @@ def compute_shares(q: Queues, leaf: int) -> None:
 def next_of(sim: Run, q: Queues, leaf: int, row: int, owner: int) -> int:
     """Return the next candidate of ``owner``, at which ``next`` then is; -1 = none."""
     t = q.tenants[owner]
-    below = priority_to_reclaim(q, row)
+    below = priority_to_reclaim(q, leaf, row)
     while t["next"] >= 0:
         if owner == leaf:
             t["next"] = next_own(sim, q, leaf, row, t["next"])
@@ -153,7 +153,7 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     take(q, leaf, gpus)  # shares are those with the job
     for node in range(len(q.tenants)):
         t = q.tenants[node]
-        has = t["running"] > 0 and (node == leaf or (t["use"] > t["sub"] and m["reclaim"] != NEVER))
+        has = t["running"] > 0 and (node == leaf or (t["use"] > t["sub"] and q.tenants[leaf]["reclaim"] != NEVER))
         t["later"] = 0
         t["next"] = t["running"] - 1
         if has:

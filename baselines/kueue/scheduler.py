@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -9,13 +10,17 @@ from typing import Final
 from gpusched_env.baselines.checking import check
 from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.baselines.queues.scheduler import QueueScheduler
-from gpusched_env.baselines.queues.state import ANY, KUEUE, LOWER, NEVER, NEWER
+from gpusched_env.baselines.queues.state import ANY, KUEUE, LOWER, NEVER, NEWER, Rules
+from gpusched_env.baselines.registry import parameters_in
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.simulator import ClusterView
 
 WITHIN: Final = {"never": NEVER, "lower": LOWER, "newer": NEWER}
 RECLAIM: Final = {"never": NEVER, "lower": LOWER, "any": ANY}
 BORROW_WITHIN: Final = {"never": 0, "lower": 1}
 QUEUEING: Final = {"best-effort": 0, "strict": 1}
+OF_QUEUE: Final = ("queueing", "within", "reclaim", "borrow_within", "threshold")  # that a tenant may set
 
 
 @dataclass
@@ -47,7 +52,8 @@ class Kueue(QueueScheduler):
     Notes
     -----
     docs/kueue.md lists all choices. If preemption is free, a job starts at once after its victims have gone; otherwise
-    quota and GPUs are kept for it until then. The field ``queue`` of a scenario overrides ``queueing``.
+    quota and GPUs are kept for it until then. The field ``queue`` of a scenario overrides ``queueing``. The field
+    ``rules`` of a tenant sets the first five parameters for its queue, as a ClusterQueue does.
 
     References
     ----------
@@ -75,7 +81,18 @@ class Kueue(QueueScheduler):
             return "kueue-fair"
         return "kueue" if self.reclaim == "never" else "kueue-reclaim"
 
-    def rules(self, view: ClusterView) -> dict[str, int | float]:
+    def rules_of(self, view: ClusterView, tenants: TenantTree) -> list[Rules]:
+        """Return the rules of the jobs of each tenant, some of which its field ``rules`` may set."""
+        found = list[Rules]()
+        for name, text in zip(tenants.names, tenants.rules, strict=True):
+            where = f"tenant {name!r}, rules {text!r}"
+            own = parameters_in(type(self), where, text)
+            if wrong := next((key for key in own if key not in OF_QUEUE), None):
+                raise SchedulerError(f"{where}: {unknown_name('rule of a queue', wrong, OF_QUEUE)}")
+            found.append(dataclasses.replace(self, **own).rules(view))
+        return found
+
+    def rules(self, view: ClusterView) -> Rules:
         """Return the rules of the kernels."""
         return {
             "policy": KUEUE,

@@ -66,11 +66,11 @@ def is_spared(sim: Run, q: Queues, row: int) -> bool:
 
 
 @kernel
-def may_preempt_own(q: Queues, row: int, victim: int) -> bool:
-    """Return whether a job may preempt another one of its queue."""
-    m = q.memory
+def may_preempt_own(q: Queues, leaf: int, row: int, victim: int) -> bool:
+    """Return whether a job may preempt another one of its queue, ``leaf``."""
+    within = q.tenants[leaf]["within"]
     own, other = q.priorities[row], q.priorities[victim]
-    return m["within"] != NEVER and (other < own or (m["within"] == NEWER and other == own and victim > row))
+    return within != NEVER and (other < own or (within == NEWER and other == own and victim > row))
 
 
 @kernel
@@ -80,7 +80,7 @@ def next_own(sim: Run, q: Queues, leaf: int, row: int, at: int) -> int:
         victim = q.runners[q.tenants[leaf]["runners"] + at]
         if q.priorities[victim] > q.priorities[row]:
             return -1
-        if may_preempt_own(q, row, victim) and not is_spared(sim, q, victim):
+        if may_preempt_own(q, leaf, row, victim) and not is_spared(sim, q, victim):
             return at
         at -= 1
     return -1
@@ -216,18 +216,18 @@ def may_search(q: Queues, leaf: int, gpus: int) -> bool:
     It must fit into the quota of its queue, or of a tenant below the root, unless borrowers may preempt in other
     queues.
     """
-    m = q.memory
-    if m["borrows"] or (m["by_share"] and m["reclaim"] != NEVER) or gpus <= q.tenants[leaf]["sub"]:
+    t = q.tenants[leaf]
+    if t["borrows"] or (q.memory["by_share"] and t["reclaim"] != NEVER) or gpus <= t["sub"]:
         return True
     return lowest_fit(q, leaf, gpus) > 0
 
 
 @kernel
-def priority_to_reclaim(q: Queues, row: int) -> float:
-    """Return the priority below which jobs of other queues may be victims of a job; - inf = none may."""
-    if q.memory["reclaim"] == NEVER:
+def priority_to_reclaim(q: Queues, leaf: int, row: int) -> float:
+    """Return the priority below which jobs of other queues may be victims of a job of ``leaf``; - inf = none may."""
+    if q.tenants[leaf]["reclaim"] == NEVER:
         return -math.inf
-    if q.memory["reclaim"] == ANY:
+    if q.tenants[leaf]["reclaim"] == ANY:
         return math.inf
     below: float = q.priorities[row]
     return below
@@ -245,7 +245,7 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
     gpus = gang_of(q, row)
     if not borrowing and t["use"] + gpus > t["sub"] + own_gpus(sim, q, leaf, row):
         return NO_VICTIMS  # whatever the other queues give
-    below = priority_to_reclaim(q, row)
+    below = priority_to_reclaim(q, leaf, row)
     highest = math.inf
     fits = False
     outside = True
@@ -254,12 +254,12 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
     while not fits:
         node = -1 if outside and fit == 0 else next_borrower(sim, q, leaf, fit, outside, below, highest)
         if node < 0:
-            if not outside or (borrowing and not m["borrows"]):
+            if not outside or (borrowing and not t["borrows"]):
                 break
             outside = False
             if borrowing:
                 below = min(below, q.priorities[row])
-                highest = m["threshold"]
+                highest = t["threshold"]
             continue
         other = q.tenants[node]
         victim = q.runners[other["runners"] + other["next"]]
@@ -272,18 +272,17 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
 @kernel
 def classic_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write the victims of a job to ``targets``; return their number, or NO_VICTIMS."""
-    m = q.memory
     t = q.tenants[leaf]
     if not may_search(q, leaf, gang_of(q, row)):
         return NO_VICTIMS
     fit = lowest_fit(q, leaf, gang_of(q, row))
-    below = priority_to_reclaim(q, row)
+    below = priority_to_reclaim(q, leaf, row)
     restart_search(q)
     has_advantage = fit > 0 and next_borrower(sim, q, leaf, fit, True, below, math.inf) >= 0
     has_others = has_advantage or next_borrower(sim, q, leaf, fit, False, below, math.inf) >= 0
-    if not has_others or (not m["borrows"] and t["use"] >= t["sub"]):
+    if not has_others or (not t["borrows"] and t["use"] >= t["sub"]):
         return walk_candidates(sim, q, leaf, row, fit, True)
-    borrowing = has_advantage or m["borrows"] > 0  # in the first of two attempts
+    borrowing = has_advantage or t["borrows"] > 0  # in the first of two attempts
     found = walk_candidates(sim, q, leaf, row, fit, borrowing)
     if found == NO_VICTIMS and borrowing:
         restart_search(q)
@@ -306,13 +305,13 @@ def could_preempt(q: Queues, leaf: int, row: int) -> bool:
     """Return quickly False if a job of ``leaf`` can have no victim."""
     m = q.memory
     t = q.tenants[leaf]
-    if m["within"] != NEVER and t["running"] > 0:
+    if t["within"] != NEVER and t["running"] > 0:
         least, own = q.priorities[q.runners[t["runners"] + t["running"] - 1]], q.priorities[row]
-        if least < own or (least == own and m["within"] == NEWER):
+        if least < own or (least == own and t["within"] == NEWER):
             return True
-    if m["reclaim"] == NEVER:
+    if t["reclaim"] == NEVER:
         return False
-    if not (m["borrows"] or m["by_share"]) and t["use"] >= t["sub"] and lowest_fit(q, leaf, gang_of(q, row)) == 0:
+    if not (t["borrows"] or m["by_share"]) and t["use"] >= t["sub"] and lowest_fit(q, leaf, gang_of(q, row)) == 0:
         return False
     borrows: int = t["use"] > t["sub"]
     if m["borrowers"] < 0:

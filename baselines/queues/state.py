@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,25 +12,22 @@ from gpusched_env.baselines.list_policies.state import LINE_DTYPE
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import Instance
-from gpusched_env.problem.tenants import PRIORITY, UNLIMITED
+from gpusched_env.problem.tenants import PRIORITY, UNLIMITED, TenantTree
 
 # Policies: who comes first (fair_sharing/orders.py), and the cycles of Kueue (kueue/admission.py), and of Volcano and
 # KAI (deserved/cycle.py).
 KUEUE, DRF, FAIR, CAPACITY, VOLCANO, KAI = range(6)
-# Policies of preemption in a queue and between queues of Kueue.
+# Policies of preemption in a queue and between queues.
 NEVER, LOWER, NEWER, ANY = range(4)
 NO_LIMIT: Final = 1 << 40  # [GPU]
+Rules = Mapping[str, int | float]  # field of QUEUES_DTYPE or TENANT_DTYPE -> value
 
 QUEUES_DTYPE: Final = np.dtype(
     [
         # rules, fixed
         ("policy", "<i8"),  # KUEUE, DRF, FAIR, CAPACITY, VOLCANO or KAI
         ("rule", "<i8"),  # number of the placement rule
-        ("strict", "<i8"),  # 1 = the first job that does not fit blocks: Kueue its queue, the others all jobs
-        ("within", "<i8"),  # NEVER, LOWER, NEWER: which jobs of its own queue a job may preempt
-        ("reclaim", "<i8"),  # NEVER, LOWER, ANY: which jobs of other queues
-        ("borrows", "<i8"),  # 1 = a job that borrows may preempt jobs of other queues up to ``threshold``
-        ("threshold", "<f8"),
+        ("strict", "<i8"),  # 1 = the first job that does not fit blocks all jobs; Kueue reads that of the tenant
         ("by_share", "<i8"),  # 1 = Kueue's fair sharing
         ("initial", "<i8"),  # 1 = its second strategy (LessThanInitialShare) is on
         ("preempts", "<i8"),  # 1 = jobs may preempt others; computed by :func:`build`
@@ -80,6 +78,12 @@ TENANT_DTYPE: Final = np.dtype(
         ("begin", "<i8"),  # first of its lines
         ("lines", "<i8"),  # number of its lines: one for each gang size and needs of its jobs; inner tenants have none
         ("runners", "<i8"),  # first of its entries of ``runners``
+        # rules of its jobs, fixed
+        ("strict", "<i8"),  # 1 = the first job that does not fit blocks the queue
+        ("within", "<i8"),  # NEVER, LOWER, NEWER: which jobs of its own queue a job may preempt
+        ("reclaim", "<i8"),  # NEVER, LOWER, ANY: which jobs of other queues
+        ("borrows", "<i8"),  # 1 = a job that borrows may preempt jobs of other queues up to ``threshold``
+        ("threshold", "<f8"),
         # present state
         ("use", "<i8"),  # [GPU] used of ``sub``; of inner tenants without what the tenants below use of their ``guar``
         ("held", "<i8"),  # [GPU] that its jobs hold
@@ -105,6 +109,7 @@ TENANT_DTYPE: Final = np.dtype(
         ("later", "<i8"),  # 1 = the second strategy of fair sharing has candidates
     ]
 )
+OWN_RULES: Final = ("strict", "within", "reclaim", "borrows", "threshold")
 PARKED_DTYPE: Final = np.dtype(
     [
         ("row", "<i8"),  # job that found no place; the line is parked while this is its first job
@@ -162,21 +167,17 @@ def subtree_quotas(parent: np.ndarray, quota: np.ndarray, lend: np.ndarray, gpus
     return {"quota": whole, "sub": sub, "guar": guar}
 
 
-def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Queues:
-    """Return the arrays at the beginning of a run; ``rules`` are the first fields of QUEUES_DTYPE."""
+def build(instance: Instance, replicas: int, rules: Rules, own: Sequence[Rules] = ()) -> Queues:
+    """Return the arrays at the beginning of a run.
+
+    ``rules`` : the first fields of QUEUES_DTYPE; ``own`` : OWN_RULES of the jobs of each tenant.
+    """
     tree, of_job = instance.tenancy
     workload = instance.workload
     jobs, gangs = len(workload), workload.jobs["gpus"]
-    tenants = np.zeros(len(tree.names), TENANT_DTYPE)
-    tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
-    tenants["evicted"] = -1
-    tenants["started_s"] = -math.inf
-    for name in ("borrow", "most"):
-        values = getattr(tree, name)
-        tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
-    for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, instance.cluster.gpus).items():
-        tenants[name] = column
-    _set_room_and_height(tenants)
+    tenants = rows_of(tree, instance.cluster.gpus)
+    for name in OWN_RULES if own else ():
+        tenants[name] = [one.get(name, 0) for one in own]
 
     needs = instance.needs if rules["policy"] == DRF else np.zeros((jobs, 0), np.int64)
     examples, line_of, counts = _kinds(of_job, gangs, *needs.T)
@@ -190,19 +191,14 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
 
     priorities = workload.told(PRIORITY) if PRIORITY in workload.attributes else np.zeros(jobs)
     memory = np.zeros((), QUEUES_DTYPE)
-    for name, value in rules.items():
-        memory[name] = value
-    memory["preempts"] = memory["within"] != NEVER or memory["reclaim"] != NEVER
+    for name in QUEUES_DTYPE.names or ():
+        memory[name] = rules.get(name, 0)
+    memory["preempts"] = (tenants["within"] != NEVER).any() or (tenants["reclaim"] != NEVER).any()
     memory["gpus"] = instance.cluster.gpus
     memory["read"] = -1
     amounts = [one.amount for one in instance.tenants.resources] if instance.tenants and needs.shape[1] else []
-    sizes = {
-        "tenants": len(tenants),
-        "lines": len(lines),
-        "jobs": jobs,
-        "replicas": replicas,
-        "resources": len(amounts),
-    }
+    sizes = {"tenants": len(tenants), "lines": len(lines), "jobs": jobs, "replicas": replicas}
+    sizes["resources"] = len(amounts)
     queues: Queues = Batched(
         Queues,
         1,
@@ -232,8 +228,17 @@ def _kinds(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return examples, kind_of, counts
 
 
-def _set_room_and_height(tenants: np.ndarray) -> None:
-    """Compute the columns ``room`` and ``height``."""
+def rows_of(tree: TenantTree, gpus: int) -> np.ndarray:
+    """TENANT_DTYPE [Q]: the tenants of a tree, with their quotas on a cluster of ``gpus`` GPUs."""
+    tenants = np.zeros(len(tree.names), TENANT_DTYPE)
+    tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
+    tenants["evicted"] = -1
+    tenants["started_s"] = -math.inf
+    for name in ("borrow", "most"):
+        values = getattr(tree, name)
+        tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
+    for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, gpus).items():
+        tenants[name] = column
     tenants["room"] = tenants["sub"]
     for row in range(1, len(tenants)):
         t, above = tenants[row], tenants[tenants["parent"][row]]
@@ -241,16 +246,21 @@ def _set_room_and_height(tenants: np.ndarray) -> None:
     for row in range(len(tenants) - 1, 0, -1):
         above = tenants[tenants["parent"][row]]
         above["height"] = max(above["height"], tenants[row]["height"] + 1)
+    return tenants
+
+
+def largest_gangs(tenants: np.ndarray, gpus: int, by_quota: bool) -> np.ndarray:
+    """int64 [Q] [GPU]: the largest gang of each tenant that a cluster of ``gpus`` GPUs can admit."""
+    most = np.minimum(tenants["most"], gpus)
+    for row in range(1, len(tenants)):
+        most[row] = min(most[row], most[tenants["parent"][row]])
+    return np.minimum(most, tenants["room"]) if by_quota else most
 
 
 def _check_sizes(instance: Instance, tenants: np.ndarray, owner: np.ndarray, gangs: np.ndarray, by_quota: bool) -> None:
     """Refuse gangs that the limits of their tenants never admit; they would wait for ever."""
     names = instance.tenancy[0].names
-    most = np.minimum(tenants["most"], instance.cluster.gpus)
-    for row in range(1, len(tenants)):
-        most[row] = min(most[row], most[tenants["parent"][row]])
-    if by_quota:
-        most = np.minimum(most, tenants["room"])
+    most = largest_gangs(tenants, instance.cluster.gpus, by_quota)
     for leaf, gang in zip(owner.tolist(), gangs.tolist(), strict=True):
         if gang > most[leaf]:
             limits = "its quota, borrow and most, and those above it," if by_quota else "its field most, or one above,"

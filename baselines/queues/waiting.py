@@ -155,9 +155,9 @@ def is_parked(sim: Run, q: Queues, line: int, most: int) -> bool:
 def first_of(sim: Run, q: Queues, leaf: int, most: int) -> int:
     """Find the line of the job of ``leaf`` that comes next and is not parked; -1 = none.
 
-    If the rules are Kueue's strict ones, the result is -1 as soon as the first job of the whole queue is parked.
+    In a strict queue of Kueue, the result is -1 as soon as the first job of the whole queue is parked.
     """
-    if q.memory["strict"] and q.memory["policy"] == KUEUE:
+    if q.tenants[leaf]["strict"] and q.memory["policy"] == KUEUE:
         line = head_of(q, leaf)
         return -1 if line < 0 or is_parked(sim, q, line, most) else line
     best = -1

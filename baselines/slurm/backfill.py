@@ -27,8 +27,9 @@ from gpusched_env.baselines.slurm.nodes import (
     book_nodes,
     first_on_nodes,
     fits_cycle,
+    has_room_now,
+    list_open,
     may_fit,
-    room_now,
 )
 from gpusched_env.baselines.slurm.profile import add_up, first_room, has_room, slot_after, slot_of, take_room
 from gpusched_env.baselines.slurm.queue import job_of, remove, remove_others
@@ -58,6 +59,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         m["last"] = min(m["last"], m["begin"] + m["tests"] - 1)
     if m["divided"]:
         count_free(sim, plan)
+    if m["by_node"]:
+        list_open(sim, plan)
     drop_large(sim, plan)
     if m["last"] < m["begin"]:
         plan.planned_s[plan.order[m["begin"]]] = math.inf
@@ -145,7 +148,7 @@ def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
         if begin >= m["last_slots"]:
             return
         if m["by_node"]:
-            if room_now(sim, plan, request, m["last_slots"]) >= gang:
+            if has_room_now(sim, plan, request, m["last_slots"]):
                 return
         elif has_room(plan, begin, min(end, m["last_slots"]), gang):
             return
@@ -173,7 +176,7 @@ def slots_now(sim: Run, plan: SlurmState, left_s: float) -> int:
 def first_begin(sim: Run, plan: SlurmState, request: int, begin: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none."""
     if plan.memory["by_node"]:
-        if begin == 0 and room_now(sim, plan, request, length_now) >= sim.jobs[job_of(plan, request)]["gpus"]:
+        if begin == 0 and has_room_now(sim, plan, request, length_now):
             return 0
         return first_on_nodes(sim, plan, request, length)
     if plan.memory["divided"]:
@@ -237,7 +240,7 @@ def take_plan(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> No
         if begin == 0:
             add_start(sim, plan, end, gang)
         else:
-            book_nodes(sim, plan, begin, end, gang)
+            book_nodes(plan, begin, end, gang)
         drop_blocked(sim, plan, begin, end)
     elif plan.memory["divided"]:
         if begin > 0:

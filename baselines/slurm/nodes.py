@@ -19,33 +19,51 @@ from gpusched_env.core.placement.taking import packs_better, room_of, take, unab
 from gpusched_env.core.state import Run
 from gpusched_env.problem.cluster import MACHINE
 
-FREES, BOOKS = range(2)  # lists of entries: GPUs that become free or bookings that end; bookings that begin
 NONE: Final = -1  # after the last entry of a list
 NEVER: Final = 1 << 40  # [slot]
-UNUSABLE: Final = 1 << 20  # times booked
+UNUSABLE: Final = 1 << 20  # barriers
+
+
+@kernel(lazy=True)
+def list_open(sim: Run, plan: SlurmState) -> None:
+    """List the nodes with free GPUs; later in the cycle, no others have any."""
+    m = plan.memory
+    m["open_nodes"] = 0
+    for node in range(sim.world["nodes"]):
+        plan.places[node]["soon"] = NEVER
+        if sim.free[node] > 0:
+            plan.open_nodes[m["open_nodes"]] = node
+            m["open_nodes"] += 1
 
 
 @kernel(lazy=True)
 def begin_nodes(plan: SlurmState) -> None:
     """Begin a cycle without ends of jobs and without bookings."""
     plan.memory["entries"] = 0
-    for at in range(plan.first_entry.shape[1]):
-        plan.first_entry[FREES, at] = NONE
-        plan.first_entry[BOOKS, at] = NONE
-    for node in range(len(plan.soon)):
-        plan.soon[node] = NEVER
+    for at in range(len(plan.first_entry)):
+        plan.first_entry[at]["frees"] = NONE
+        plan.first_entry[at]["books"] = NONE
+        plan.first_entry[at]["ends"] = NONE
+    for node in range(len(plan.places)):
+        plan.places[node]["last_booking"] = NONE
 
 
 @helper
-def add_entry(plan: SlurmState, kind: int, slot: int, node: int, gain: int) -> None:
-    """Note that GPUs of a node become free in a slot, or with ``gain`` 0, that a booking of it begins or ends."""
-    m = plan.memory
-    if slot < plan.first_entry.shape[1]:
-        plan.entry_node[m["entries"]] = node
-        plan.entry_gain[m["entries"]] = gain
-        plan.entry_next[m["entries"]] = plan.first_entry[kind, slot]
-        plan.first_entry[kind, slot] = m["entries"]
-        m["entries"] += 1
+def new_entry(plan: SlurmState, node: int, count: int, following: int) -> int:
+    """Add an entry before another one of the same list; return its number."""
+    number = plan.memory["entries"]
+    plan.entries[number]["node"] = node
+    plan.entries[number]["count"] = count
+    plan.entries[number]["next"] = following
+    plan.memory["entries"] += 1
+    return number
+
+
+@helper
+def add_free(plan: SlurmState, slot: int, node: int, count: int) -> None:
+    """Note that GPUs of a node become free in a slot, if it is in the window."""
+    if slot < len(plan.first_entry):
+        plan.first_entry[slot]["frees"] = new_entry(plan, node, count, plan.first_entry[slot]["frees"])
 
 
 @kernel(lazy=True)
@@ -58,7 +76,7 @@ def add_gang_end(sim: Run, plan: SlurmState, number: int, slot: int) -> None:
         while seat >= 0 and sim.gpu_node[seat] == node:
             count += 1
             seat = sim.gpu_next[seat]
-        add_entry(plan, FREES, slot, node, count)
+        add_free(plan, slot, node, count)
 
 
 @helper
@@ -80,7 +98,7 @@ def is_usable(sim: Run, plan: SlurmState, request: int, node: int) -> bool:
 @helper
 def opens_now(sim: Run, plan: SlurmState, request: int, node: int, length: int) -> bool:
     """Return whether a job that takes ``length`` slots from now on may use a node; 0 = a start in the main pass."""
-    if plan.soon[node] < length or unable(sim, plan.kinds[request], node):
+    if (length > 0 and plan.places[node]["soon"] < length) or unable(sim, plan.kinds[request], node):
         return False
     if plan.memory["divided"] == 0:
         return True
@@ -95,32 +113,33 @@ def may_fit(sim: Run, plan: SlurmState, request: int) -> bool:
     if plan.bound_in[kind] != plan.memory["cycle"]:
         plan.bound_in[kind] = plan.memory["cycle"]
         plan.bound[kind] = 0
-        for node in range(sim.world["nodes"]):
-            if sim.free[node] > 0 and not unable(sim, kind, node):
+        for i in range(plan.memory["open_nodes"]):
+            node = plan.open_nodes[i]
+            if not unable(sim, kind, node):
                 plan.bound[kind] += room_of(sim, kind, sim.free[node])
     return sim.jobs[job_of(plan, request)]["gpus"] <= plan.bound[kind]
 
 
 @kernel(lazy=True)
-def room_now(sim: Run, plan: SlurmState, request: int, length: int) -> int:
-    """Return the GPUs that the gang of a job may use, see :func:`opens_now`, stopping when they are enough."""
-    kind = plan.kinds[request]
+def has_room_now(sim: Run, plan: SlurmState, request: int, length: int) -> bool:
+    """Return whether the gang of a job finds room in the first ``length`` slots on nodes that are not booked."""
     gang = sim.jobs[job_of(plan, request)]["gpus"]
-    total = 0
-    for node in range(sim.world["nodes"]):
+    if gang > sim.world["free_gpus"] or not may_fit(sim, plan, request):
+        return False
+    room = 0
+    for i in range(plan.memory["open_nodes"]):
+        node = plan.open_nodes[i]
         if sim.free[node] > 0 and opens_now(sim, plan, request, node, length):
-            total += room_of(sim, kind, sim.free[node])
-            if total >= gang:
-                break
-    return total
+            room += room_of(sim, plan.kinds[request], sim.free[node])
+            if room >= gang:
+                return True
+    return False
 
 
 @kernel(lazy=True)
 def place_on_nodes(sim: Run, plan: SlurmState, request: int, length: int) -> bool:
     """Write the GPUs of a start to ``chosen``: those that the rule takes on nodes that :func:`opens_now` tells."""
     gang = sim.jobs[job_of(plan, request)]["gpus"]
-    if room_now(sim, plan, request, length) < gang:
-        return False
     random = sim.world["random"]
     first = 0
     for node in range(sim.world["nodes"]):
@@ -135,70 +154,96 @@ def place_on_nodes(sim: Run, plan: SlurmState, request: int, length: int) -> boo
 
 
 @helper
-def book(plan: SlurmState, node: int, step: int) -> int:
-    """Count a reason more or less not to use a node; return by how much the room for the job changes [GPU]."""
-    before = plan.booked_times[node]
-    plan.booked_times[node] = before + step
+def bar(plan: SlurmState, node: int, step: int) -> int:
+    """Count a reason more or less not to use a node, if the search has met it; return the change of the room [GPU]."""
+    place = plan.places[node]
+    if place["met_in"] != plan.memory["search"]:
+        return 0
+    before = place["barriers"]
+    place["barriers"] = before + step
     if before == 0:
-        return -plan.rooms[plan.have[node]]
-    return plan.rooms[plan.have[node]] if before + step == 0 else 0
+        return -plan.rooms[place["have"]]
+    return plan.rooms[place["have"]] if before + step == 0 else 0
+
+
+@helper
+def meet(sim: Run, plan: SlurmState, request: int, node: int, begin: int, end: int) -> None:
+    """Note the GPUs of a node that are free now, and why a job cannot use it in some slot of [begin, end)."""
+    m = plan.memory
+    place = plan.places[node]
+    place["met_in"] = m["search"]
+    plan.near[m["near"]] = node
+    m["near"] += 1
+    place["have"] = sim.free[node]
+    reasons = 0
+    entry = place["last_booking"]
+    while entry >= 0:
+        reasons += plan.entries[entry]["begin"] < end and plan.entries[entry]["count"] > begin
+        entry = plan.entries[entry]["before"]
+    if m["everywhere"] == 0:
+        reasons += 0 if is_usable(sim, plan, request, node) else UNUSABLE
+        for r in range(len(plan.closes_s)):
+            reasons += plan.shut[r] * plan.holds_cell[r, plan.cell_of[node]]
+    place["barriers"] = reasons
 
 
 @kernel(lazy=True)
 def begin_search(sim: Run, plan: SlurmState, request: int, length: int) -> int:
-    """Write the free GPUs of each node now, and why a job cannot use it in the next ``length`` slots.
-
-    Returns the GPUs that its gang may use.
-    """
+    """Meet the nodes with free GPUs; return the GPUs that the gang of a job may use of them for ``length`` slots."""
+    m = plan.memory
+    m["search"] += 1
+    m["near"] = 0
+    m["everywhere"] = sim.world["node_sets"] == 0 and sim.world["types"] == 1
     for count in range(len(plan.rooms)):
         plan.rooms[count] = room_of(sim, plan.kinds[request], count)
-    total = 0
-    for node in range(sim.world["nodes"]):
-        plan.have[node] = sim.free[node]
-        plan.booked_times[node] = 0 if is_usable(sim, plan, request, node) else UNUSABLE
-        total += plan.rooms[plan.have[node]] if plan.booked_times[node] == 0 else 0
     for r in range(len(plan.closes_s)):
         plan.shut[r] = 0
-    for at in range(1, min(length, plan.first_entry.shape[1])):
-        entry = plan.first_entry[BOOKS, at]
-        while entry >= 0:
-            total += book(plan, plan.entry_node[entry], 1)
-            entry = plan.entry_next[entry]
-    return total
+    room = 0
+    for i in range(m["open_nodes"]):
+        node = plan.open_nodes[i]
+        if sim.free[node] > 0:
+            meet(sim, plan, request, node, 0, length)
+            room += plan.rooms[plan.places[node]["have"]] if plan.places[node]["barriers"] == 0 else 0
+    return room
 
 
 @kernel(lazy=True)
 def first_on_nodes(sim: Run, plan: SlurmState, request: int, length: int) -> int:
     """Return the first slot after the present one from which nodes have room for a job for ``length`` slots; -1 = none.
 
-    Only what changes from slot to slot is looked at: O(nodes + slots + ends of running jobs + bookings).
+    Only nodes with free GPUs are looked at, and what changes from slot to slot. O(slots + ends of jobs + bookings).
     """
-    slots = plan.first_entry.shape[1]
+    slots = len(plan.first_entry)
     gang = sim.jobs[job_of(plan, request)]["gpus"]
-    total = begin_search(sim, plan, request, length)
     full = end_slot(sim, plan, request, 1) - 1 if len(plan.closes_s) > 0 else 0
+    room = begin_search(sim, plan, request, length)
+    search = plan.memory["search"]
+    first, entries, places, rooms = plan.first_entry, plan.entries, plan.places, plan.rooms  # looked up once
     for at in range(1, slots):
-        entry = plan.first_entry[BOOKS, at + length - 1] if at + length - 1 < slots else NONE
+        entry = first[at + length - 1]["books"] if at + length - 1 < slots else NONE
         while entry >= 0:
-            total += book(plan, plan.entry_node[entry], 1)
-            entry = plan.entry_next[entry]
-        entry = plan.first_entry[FREES, at]
+            room += bar(plan, entries[entry]["node"], 1)
+            entry = entries[entry]["next"]
+        entry = first[at]["ends"]
         while entry >= 0:
-            node = plan.entry_node[entry]
-            if plan.entry_gain[entry] == 0:
-                total += book(plan, node, -1)
-            elif plan.booked_times[node] == 0:
-                total -= plan.rooms[plan.have[node]]
-                plan.have[node] += plan.entry_gain[entry]
-                total += plan.rooms[plan.have[node]]
-            else:
-                plan.have[node] += plan.entry_gain[entry]
-            entry = plan.entry_next[entry]
+            room += bar(plan, entries[entry]["node"], -1)
+            entry = entries[entry]["next"]
         if len(plan.closes_s) > 0:
-            total += shut_nodes(sim, plan, request, at, at + full)
-        if total >= gang:
+            room += shut_nodes(sim, plan, request, at, at + full)
+        entry = first[at]["frees"]
+        while entry >= 0:
+            node = entries[entry]["node"]
+            if places[node]["met_in"] != search:
+                meet(sim, plan, request, node, at, at + length)
+                room += rooms[places[node]["have"]] if places[node]["barriers"] == 0 else 0
+            before = places[node]["have"]
+            places[node]["have"] = before + entries[entry]["count"]
+            if places[node]["barriers"] == 0:
+                room += rooms[places[node]["have"]] - rooms[before]
+            entry = entries[entry]["next"]
+        if room >= gang:
             return at
-    return -1
+    return NONE
 
 
 @kernel(lazy=True)
@@ -211,32 +256,45 @@ def shut_nodes(sim: Run, plan: SlurmState, request: int, begin: int, end: int) -
             plan.shut[r] = 1 if shut else 0
             for node in range(sim.world["nodes"]):
                 if plan.holds_cell[r, plan.cell_of[node]]:
-                    change += book(plan, node, 1 if shut else -1)
+                    change += bar(plan, node, 1 if shut else -1)
     return change
 
 
 @kernel(lazy=True)
-def book_nodes(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> None:
+def book_nodes(plan: SlurmState, begin: int, end: int, gang: int) -> None:
     """Book the nodes of a gang, found by :func:`first_on_nodes`, for the slots from ``begin`` until before ``end``.
 
-    The one with least room for the rest of the gang, else those with most. Ties: fewest free GPUs, then the lowest
-    number.
+    Each is the one with least room for the rest of the gang, else with most. Ties: the fewest free GPUs, then the
+    lowest number.
     """
     left = gang
     while left > 0:
-        best = -1
-        for node in range(sim.world["nodes"]):
-            room = plan.rooms[plan.have[node]]
-            if plan.booked_times[node] == 0 and room > 0:
-                most = plan.rooms[plan.have[best]] if best >= 0 else 0
-                better = packs_better(room, most, left) if room != most else plan.have[node] < plan.have[best]
-                if better:
-                    best = node
-        left -= plan.rooms[plan.have[best]]
-        plan.booked_times[best] += 1
-        plan.soon[best] = min(plan.soon[best], begin)
-        add_entry(plan, BOOKS, begin, best, 0)
-        add_entry(plan, FREES, end, best, 0)
+        best = NONE
+        for i in range(plan.memory["near"]):
+            node = plan.near[i]
+            if plan.places[node]["barriers"] == 0 and suits(plan, node, best, left):
+                best = node
+        place = plan.places[best]
+        left -= plan.rooms[place["have"]]
+        place["barriers"] = UNUSABLE
+        place["soon"] = min(place["soon"], begin)
+        booking = new_entry(plan, best, end, plan.first_entry[begin]["books"])
+        plan.entries[booking]["begin"] = begin
+        plan.entries[booking]["before"] = place["last_booking"]
+        plan.first_entry[begin]["books"] = booking
+        place["last_booking"] = booking
+        if end < len(plan.first_entry):
+            plan.first_entry[end]["ends"] = new_entry(plan, best, 0, plan.first_entry[end]["ends"])
+
+
+@helper
+def suits(plan: SlurmState, node: int, best: int, left: int) -> bool:
+    """Return whether a node suits ``left`` GPUs of a gang better than another; -1 = none."""
+    have = plan.places[node]["have"]
+    other = plan.places[best]["have"] if best >= 0 else 0
+    if plan.rooms[have] != plan.rooms[other]:
+        return packs_better(plan.rooms[have], plan.rooms[other], left)
+    return best >= 0 and (have, node) < (other, best)
 
 
 @kernel(lazy=True)
@@ -249,7 +307,7 @@ def add_start(sim: Run, plan: SlurmState, slot: int, gang: int) -> None:
         while i < gang and sim.gpu_node[sim.chosen[i]] == node:
             count += 1
             i += 1
-        add_entry(plan, FREES, slot, node, count)
+        add_free(plan, slot, node, count)
 
 
 @kernel

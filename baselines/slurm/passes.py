@@ -129,7 +129,9 @@ def end_point(sim: Run, choice: Choice, plan: SlurmState) -> int:
     w = sim.world
     if w["waiting"] > 0 and (m["age_weight"] > 0.0 or m["share_weight"] > 0.0):
         m["wake_s"] = min(m["wake_s"], (m["period"] + 1) * m["period_s"])
-    if m["backfill"] != NONE and w["waiting"] > 0 and w["free_gpus"] > 0:
+    next_cycle_s = m["cycle_s"] + m["interval_s"]
+    wakes_before = m["by_node"] and w["clock_s"] < next_cycle_s and m["wake_s"] <= next_cycle_s
+    if m["backfill"] != NONE and w["waiting"] > 0 and w["free_gpus"] > 0 and not wakes_before:
         m["wake_s"] = min(m["wake_s"], overrun_s(sim, plan))
     if m["share_weight"] > 0.0:
         count_rates(sim, plan)

@@ -90,7 +90,7 @@ def rules_of(rules: Slurm, capped: bool, several: bool, instance: Instance) -> n
 
 def node_sizes(instance: Instance, rules: Slurm, row_of: np.ndarray, slots: int) -> dict[str, int]:
     """Return the lengths of the arrays of nodes.py, which are empty if no job demands a number of nodes."""
-    names = ("entry_lists", "node_slots", "entries", "plan_nodes", "node_gpus", "kinds")
+    names = ("node_slots", "entries", "plan_nodes", "node_gpus", "kinds")
     counts, cluster = instance.node_counts, instance.cluster
     if counts is None:
         return dict.fromkeys(names, 0)
@@ -98,8 +98,8 @@ def node_sizes(instance: Instance, rules: Slurm, row_of: np.ndarray, slots: int)
     parts = np.minimum(gpus // np.maximum(counts.part[counts.of_job], 1), len(cluster.nodes))
     booked = int(np.sort(parts[row_of])[::-1][: rules.bf_max_job_test].sum())
     entries = cluster.gpus + 2 * min(booked, len(cluster.nodes) * slots)
-    return dict(zip(names, (2, slots, entries, len(cluster.nodes), int(cluster.nodes["gpus"].max()) + 1,
-                            len(instance.classes)), strict=True))  # fmt: skip
+    largest = int(cluster.nodes["gpus"].max())
+    return dict(zip(names, (slots, entries, len(cluster.nodes), largest + 1, len(instance.classes)), strict=True))
 
 
 def recall(plan: SlurmState, past: PastUsage, names: tuple[str, ...]) -> None:

@@ -53,6 +53,10 @@ RULES_DTYPE: Final = np.dtype(
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started
         ("entries", "<i8"),  # in use, see nodes.py
+        ("open_nodes", "<i8"),  # entries in use
+        ("near", "<i8"),  # entries in use
+        ("search", "<i8"),  # number of the last search
+        ("everywhere", "<i8"),  # 1 = all jobs may use all nodes at all times
         ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
         ("blocked", "<i8"),  # request for which victims have been chosen; -1 = none
         ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
@@ -60,6 +64,33 @@ RULES_DTYPE: Final = np.dtype(
         ("period", "<i8"),  # number of the last period that has begun
         ("stale", "<i8"),  # FRESH, BEGUN, COMPUTED
         ("wake_s", "<f8"),  # [s] when to decide at the latest
+    ]
+)
+
+# plans by node, see nodes.py
+SLOT_DTYPE: Final = np.dtype(
+    [
+        ("frees", "<i4"),  # first entry of GPUs that become free in the slot; -1 = none
+        ("books", "<i4"),  # first entry of bookings that begin
+        ("ends", "<i4"),  # first entry of bookings that end
+    ]
+)
+ENTRY_DTYPE: Final = np.dtype(
+    [
+        ("node", "<i4"),
+        ("count", "<i4"),  # [GPU] that become free; of a booking, the slot in which it ends
+        ("next", "<i4"),  # entry of the same list; -1 = none
+        ("begin", "<i4"),  # slot in which the booking begins
+        ("before", "<i4"),  # earlier booking of the same node; -1 = none
+    ]
+)
+PLACE_DTYPE: Final = np.dtype(
+    [
+        ("soon", "<i8"),  # first slot in which the node is booked
+        ("met_in", "<i8"),  # number of the last search that has met the node
+        ("last_booking", "<i4"),  # entry; -1 = none
+        ("have", "<i4"),  # [GPU] free in the slot of the search
+        ("barriers", "<i4"),  # reasons why the job cannot use the node there
     ]
 )
 
@@ -92,13 +123,11 @@ class SlurmState(Handle):
     shut_from = array(np.int64, "reservations")  # slots in which the nodes are closed
     shut_until = array(np.int64, "reservations")
     # plans by node, see nodes.py
-    first_entry = array(np.int32, "entry_lists", "node_slots")  # of each list and slot; -1 = none
-    entry_node = array(np.int32, "entries")
-    entry_gain = array(np.int32, "entries")  # [GPU] that become free; 0 = a booking
-    entry_next = array(np.int32, "entries")  # of the same slot; -1 = none
-    soon = array(np.int64, "plan_nodes")  # first slot of the first booking of each node
-    have = array(np.int64, "plan_nodes")  # [GPU] free in the slot of the search, scratch
-    booked_times = array(np.int64, "plan_nodes")  # reasons why the job cannot use the node, scratch
+    first_entry = array(SLOT_DTYPE, "node_slots")
+    entries = array(ENTRY_DTYPE, "entries")
+    places = array(PLACE_DTYPE, "plan_nodes")
+    open_nodes = array(np.int32, "plan_nodes")  # that had free GPUs when the cycle began
+    near = array(np.int32, "plan_nodes")  # nodes that the search has met, scratch
     rooms = array(np.int64, "node_gpus")  # [GPU] that the job may use of a node by its free GPUs, scratch
     shut = array(np.int8, "reservations")  # 1 = closes nodes in the slots of the search, scratch
     bound = array(np.int64, "kinds")  # [GPU] that a gang of each class could use when the cycle began

@@ -55,6 +55,7 @@ class ThemisArbiter(EstimatingScheduler):
     K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020.
     """
 
+    knows_node_counts = False  # it chooses GPUs itself
     relies_on_decisions = True  # GPUs stay promised to a winner while the last holder writes its checkpoint
 
     lease_s: float = 1200.0

@@ -28,7 +28,7 @@ from gpusched_env.core.state import Run
 def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether a job may reclaim: its queue holds less than it deserves (Volcano), or not more with it (KAI)."""
     t = q.tenants[leaf]
-    if q.memory["reclaim"] == NEVER:
+    if t["reclaim"] == NEVER:
         return False
     if q.memory["policy"] == KAI:
         within: bool = t["held"] + gpus <= t["deserved"]

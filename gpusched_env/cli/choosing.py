@@ -32,15 +32,13 @@ SchedulersOption = Annotated[
         metavar="SPECS",
     ),
 ]
-ScenarioOption = Annotated[
-    str,
-    typer.Option(
-        "--scenario",
-        help="Name (gpusched scenarios list), with parameters if it has any, such as "
-        "dally-poisson-v1:gpus=512,load=0.7; or the path of a .json or .toml file.",
-        metavar="NAME|PATH",
-    ),
-]
+_SCENARIO: Final = typer.Option(
+    "--scenario",
+    help="Name (gpusched scenarios list), with parameters if it has any, such as "
+    "dally-poisson-v1:gpus=512,load=0.7; or the path of a .json or .toml file. Without --workload, philly-64-v1.",
+    metavar="NAME|PATH",
+)
+ScenarioOption = Annotated[str, _SCENARIO]
 WorkersOption = Annotated[
     int,
     typer.Option(
@@ -69,6 +67,8 @@ class Reading:
     mapping: MapOption = None
     gpu_resource: Annotated[str | None, typer.Option(metavar="NAME")] = None
     """Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."""
+    columns: Annotated[str | None, typer.Option(metavar="NAME,...")] = None
+    """Columns of a table of sacct without a header (sacct -n), as its --format has them."""
     skip_bad_rows: bool = False
     """Skip and report malformed rows of a log instead of refusing the log."""
 
@@ -79,6 +79,7 @@ class Reading:
             "skip_bad_rows": self.skip_bad_rows or None,
             "estimate": estimate,
             "gpu_resource": self.gpu_resource,
+            "columns": self.columns,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -139,9 +140,10 @@ class Wires:
 class Problem(Jobs, Wires):
     """A scenario, with what the command line changes of it."""
 
-    scenario: ScenarioOption = "philly-64-v1"
+    scenario: Annotated[str | None, _SCENARIO] = None
     workload: Annotated[str | None, typer.Option(metavar="FORMAT:PATH")] = None
-    """Play other jobs: a log (philly, helios, ...) or synthetic:NAME."""
+    """Play other jobs: a log (philly, helios, ...) or synthetic:NAME. Without --scenario, nothing else is taken from
+    one: --cluster tells the machines."""
     cluster: Annotated[str | None, typer.Option(metavar="NxG/R@TYPE|FORMAT:PATH")] = None
     """Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or
     16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf."""
@@ -153,14 +155,18 @@ class Problem(Jobs, Wires):
     or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields that are not given keep their
     values. none = one job per GPU."""
     profiles: Annotated[str | None, typer.Option(metavar="RULE")] = None
-    """Models for jobs without one: unit = equal run times on every GPU type and placement; mix (V100), gavel (V100,
-    P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them."""
+    """Models for jobs without one: unit = equal run times on every GPU type and placement, the default of a log without
+    --scenario; mix (V100), gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...)
+    draw them."""
     ignore_placement: bool = False
     """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
+    ignore_types: bool = False
+    """Jobs run on GPUs of every type, whatever types they ask for."""
 
     def changes(self) -> dict[str, Any]:
         """Return what is given as fields of a WorkloadSpec."""
         given = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
+        given |= {"ignore_types": self.ignore_types or None}
         return super().changes() | {name: value for name, value in given.items() if value is not None}
 
     def chosen(self) -> Scenario:

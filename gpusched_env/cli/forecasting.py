@@ -151,15 +151,17 @@ def forecast(
     from gpusched_env.twin import Twin
     from gpusched_env.twin.futures import sampled_starts
     from gpusched_env.twin.grading import grade_of
+    from gpusched_env.twin.kueue import admitted_by
     from gpusched_env.twin.own_limits import without_excess
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
     setting, grade = played.setting(), ""
     present = now.read(reading, played.cluster)
+    past = _history(history, present.time_s, reading.options())
     if isinstance(setting, Twin):
         present, grade = without_excess(present, setting), grade_of(setting).word
-    past = _history(history, present.time_s, reading.options())
+        present, past = admitted_by(setting, present, past)
     shares = None if now.usage is None else read_sshare(now.usage)
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
     _tell(present, Quantiles.of(starts), starts, grade, output)

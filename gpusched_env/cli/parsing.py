@@ -6,36 +6,42 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.results import plain
-from gpusched_env.problem.cluster import Cluster
-from gpusched_env.scenarios import get_scenario
+from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.traces import read_cluster
 
-if TYPE_CHECKING:
-    from gpusched_env.scenarios import Scenario
-
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
+DEFAULT_SCENARIO: Final = "philly-64-v1"
 MOST_SEEDS: Final = 100_000  # largest number of seeds of a comparison; a scenario has the same number of training seeds
 _PARAMETER: Final = re.compile(r"\w+=")  # a spec has a colon before its first parameter
 
 
 def chosen_scenario(
-    scenario: str, workload: str | None, cluster: str | None, jobs: dict[str, Any] | None = None
+    scenario: str | None, workload: str | None, cluster: str | None, jobs: dict[str, Any] | None = None
 ) -> Scenario:
     """Return a scenario by name or path, with other jobs or machines if given; the name of the new scenario says so.
 
     Parameters
     ----------
+    scenario : None = DEFAULT_SCENARIO; with a workload, one of these jobs on this cluster, with no field of another one
     workload : ``FORMAT:PATH`` or ``synthetic:NAME``, which replaces the jobs
     cluster : as for :func:`chosen_cluster`
     jobs : changed fields of the workload; as :meth:`gpusched_env.cli.choosing.Jobs.changes` gives them
     """
-    found = get_scenario(scenario)
     changes = []
+    if workload is None or scenario is not None:
+        found = get_scenario(scenario or DEFAULT_SCENARIO)
+        changes.append(found.name)
+    elif cluster is None:
+        raise GpuschedError(f"--workload {workload}: on which machines? Give --cluster, such as 16x8, or --scenario")
+    else:
+        found = Scenario("log", "Jobs on a cluster.", (NodeGroup(1, 1),), WorkloadSpec(workload, profiles="own"))
     if workload is not None:
         found = found.with_workload(workload, **(jobs or {}))
         kind, _, place = workload.partition(":")
@@ -48,7 +54,7 @@ def chosen_scenario(
         machines, name = chosen_cluster(cluster)
         found = found.with_cluster(machines)
         changes.append(name)
-    return found.replace(name=" + ".join([found.name, *changes]))
+    return found.replace(name=" + ".join(changes))
 
 
 def _in_words(changes: dict[str, Any]) -> list[str]:
@@ -64,8 +70,7 @@ def _in_words(changes: dict[str, Any]) -> list[str]:
     for name, value in changes.get("parameters", {}).items():
         shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
         parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
-    if "ignore_placement" in changes:
-        parts.append("ignore placement")
+    parts += [name.replace("_", " ") for name in ("ignore_placement", "ignore_types") if name in changes]
     if "profiles" in changes:
         parts.append(f"profiles {changes['profiles']}")
     return parts

@@ -75,17 +75,22 @@ def run(
     chosen = problem.chosen()
     seed = draws.one(chosen.seeds.report[0])
     spec = one_scheduler(scheduler)
-    _tell_what_was_read(chosen, seed)
+    tell_what_was_read(chosen, seed)
     from gpusched_env.evaluation import evaluate
 
     kept = any(path is not None for path in (files.plot, files.log, files.report))
     results = evaluate(chosen, [spec], [seed], keep_logs=kept)
     title = f"{spec}{', which reads true run times,' if results[0].scheduler.clairvoyant else ''} on {_title(results)}"
-    note = not_for_reports([seed], chosen)
+    note = "\n".join(filter(None, [not_for_reports([seed], chosen), *ignored(results)]))
     show(_metrics_table(results[0]), title, note, [result.as_dict() for result in results])
     if files.log is not None and results[0].log is not None:
         save_log(results[0].log, files.log)
     files.write(chosen, results, note)
+
+
+def ignored(results: Sequence[RunResult]) -> list[str]:
+    """Return what was ignored of the demands of jobs, in lines; what was dropped is printed before the runs."""
+    return list(dict.fromkeys(line for result in results for line in result.told if line.startswith("ignored")))
 
 
 def one_scheduler(text: str) -> str:
@@ -110,7 +115,7 @@ def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files:
     chosen = problem.chosen()
     seeds = draws.of(chosen)
     specs = chosen_schedulers(schedulers)
-    _tell_what_was_read(chosen, seeds[0])
+    tell_what_was_read(chosen, seeds[0])
     from gpusched_env.evaluation import Interrupted, evaluate
     from gpusched_env.evaluation.processes import backend
 
@@ -121,7 +126,7 @@ def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files:
     except Interrupted as stop:
         raise KeyboardInterrupt(_keep_finished(stop, files.output)) from stop
     spread = ", mean ± 95 % interval" if len(seeds) > 1 else ""
-    note = not_for_reports(seeds, chosen)
+    note = "\n".join(filter(None, [not_for_reports(seeds, chosen), *ignored(results)]))
     rows = [result.as_dict() for result in results]
     show(_fitting(results, chosen), f"{_title(results)}{spread}", note, rows)
     files.write(chosen, results, note)
@@ -141,7 +146,7 @@ def export(
 ) -> None:
     """Play one scheduler on one seed and write the run as the log of a cluster, which the readers of logs can read.
 
-    Example: gpusched traces export --format sacct --workload synthetic:philly --profiles unit --output sacct.txt
+    Example: gpusched traces export --format sacct --workload synthetic:philly --cluster 64x8 --output sacct.txt
     """
     from gpusched_env.evaluation import evaluate
     from gpusched_env.evaluation.accounting import FORMATS, ORIGIN, export_run
@@ -173,7 +178,7 @@ def _keep_finished(stop: Interrupted, output: Path | None) -> str:
     return f"{told} and are in {output}"
 
 
-def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
+def tell_what_was_read(scenario: Scenario, seed: int) -> None:
     """Print what was kept and dropped of a log, and a note on gangs that fit in no machine."""
     from gpusched_env.evaluation.progress import reading_shown
 
@@ -282,4 +287,5 @@ def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str)
     from gpusched_env.reports import write_report
 
     seed = next(result.seed for result in results if result.log is not None)
-    write_report(scenario.instance(seed), results, path, _title(results), [note] if note else [])
+    told = dict.fromkeys(line for result in results for line in (*note.splitlines(), *result.told))
+    write_report(scenario.instance(seed), results, path, _title(results), list(told))

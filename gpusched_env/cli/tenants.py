@@ -43,11 +43,13 @@ def tenants(
     Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
     from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.cli.playing import tell_what_was_read
 
     chosen = problem.chosen()
     if chosen.tenants is None:
         raise GpuschedError(f"--scenario {chosen.name}: it has no tenants; give one with a section tenants")
     specs, seeds = chosen_schedulers(schedulers), draws.of(chosen)
+    tell_what_was_read(chosen, seeds[0])
     instances = [chosen.instance(seed) for seed in seeds]
     if any(instance.tenancy[0].names != instances[0].tenancy[0].names for instance in instances):
         raise GpuschedError(f"--scenario {chosen.name}: seeds have different tenants; list them in tenants.tree")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gpusched_env.problem.workload import Workload
+    from gpusched_env.traces.kubernetes.quotas import Quotas
     from gpusched_env.traces.slurm_files.description import SlurmCluster
     from gpusched_env.twin import Pool, Twin
     from gpusched_env.twin.comparing import Comparison, Setting
@@ -74,6 +75,8 @@ class Rules:
     """Nodes that were down or drained, as sacctmgr list event printed them."""
     qos: Path | None = None
     """QOS and their limits, as sacctmgr show qos printed them."""
+    quotas: list[Path] | None = None
+    """Queues and quotas of Kueue, as kubectl get clusterqueues,cohorts,localqueues -A -o json printed them."""
     fit_part: Annotated[float, typer.Option(min=0.05, max=1.0)] = 0.6
     """Part of the log that is fitted; the rest gives the score."""
     anyway: bool = False
@@ -128,8 +131,21 @@ def _fitted(
     columns = _tenant_columns(rules, workload)
     shares = None if rules.assoc is None else read_associations(rules.assoc)
     limits = () if rules.qos is None else read_qos(rules.qos)
-    seed = rules.draws.one()
-    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell, limits, rules.anyway)
+    quotas = _quotas(rules, pools, reading, tell)
+    twin = fit_twin(
+        workload,
+        pools,
+        log,
+        columns,
+        rules.fit_part,
+        shares,
+        start,
+        rules.draws.one(),
+        tell,
+        limits,
+        rules.anyway,
+        quotas,
+    )
     notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
     return replace(twin, reading=options, notes=notes), conf
 
@@ -170,11 +186,29 @@ def _tenant_columns(rules: Rules, log: Workload) -> list[str] | None:
     return columns
 
 
+def _quotas(rules: Rules, pools: tuple[Pool, ...], reading: Reading, tell: Callable[[str], None]) -> Quotas | None:
+    """Read the quotas of Kueue, None = none."""
+    from gpusched_env.traces import read_kueue_quotas
+    from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
+
+    if not rules.quotas:
+        return None
+    if rules.tenants or rules.assoc or rules.qos or len(pools) > 1:
+        raise GpuschedError(
+            "--quotas: they are of all machines and tell the tenants; leave out all other files but nodes"
+        )
+    quotas, report = read_kueue_quotas(*rules.quotas, gpu_resource=reading.gpu_resource or GPU_RESOURCE)
+    tell(report.describe())
+    return quotas
+
+
 def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
     """Print the fitted policy, and the weights that slurm.conf tells."""
     from gpusched_env.support.files import visible
 
     print(f"policy: {twin.scheduler}")
+    for tenant in (tenant for tenant in (twin.tenants.tree if twin.tenants else ()) if tenant.rules):
+        print(f"queue {visible(tenant.name)}: {tenant.rules}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
         if len(classes) > 1:
             points = (f"{visible(name) or '(none)'} {value:g}" for name, value in classes.items())
@@ -229,7 +263,8 @@ def score_table(twin: Twin) -> Table:
     from gpusched_env.support.units import readable
 
     table = plain_table(
-        "partition", "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
+        "queue" if twin.of_kueue else "partition",
+        "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
         "90 % error", "bias", "rank corr.", "distance", texts=2,
     )  # fmt: skip
     for row in twin.score.groups:

@@ -38,6 +38,7 @@ class RunResult:
     spec : spec of the scheduler as given; None for a Python object, and in older files
     wall_s : wall-clock time of the simulation [s]; not written to files
     log : the event log; None if it was not kept; not written to files
+    caveats : what was dropped of a log, noted about it or ignored, in words -> number of rows or jobs
 
     Notes
     -----
@@ -56,6 +57,7 @@ class RunResult:
     spec: str | None = field(default=None, compare=False)
     wall_s: float = field(default=math.nan, compare=False)
     log: EventLog | None = field(default=None, compare=False, repr=False)
+    caveats: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, which is the same for equal runs on every machine; NaN becomes None."""
@@ -69,7 +71,7 @@ class RunResult:
             "metrics": {name: None if math.isnan(value) else value for name, value in self.metrics.items()},
             "bounds": dict(self.bounds),
             "digest": self.digest,
-        }
+        } | ({"caveats": dict(self.caveats)} if self.caveats else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunResult:
@@ -90,9 +92,15 @@ class RunResult:
                 digest=str(data["digest"]),
                 spec=None if data.get("spec") is None else str(data["spec"]),
                 window=None if data["window"] is None else (int(data["window"][0]), int(data["window"][1])),
+                caveats={str(words): int(count) for words, count in data.get("caveats", {}).items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise GpuschedError(f"not a result: {type(error).__name__}: {error}") from error
+
+    @property
+    def told(self) -> list[str]:
+        """The caveats in lines."""
+        return [f"{words}: {count:,}" for words, count in self.caveats.items()]
 
     def against_bound(self, name: str = "mean_jct_s") -> float:
         """Return the ratio of a metric to its lower bound; the ratio is at least 1.
@@ -132,7 +140,7 @@ def read_json(path: str | Path) -> list[RunResult]:
 def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
     """Write results as CSV with one line per result; times are in seconds.
 
-    The columns are scenario, seed, scheduler, the metrics, and the bounds as ``bound_NAME``.
+    The columns are scenario, seed, scheduler, the metrics, the bounds as ``bound_NAME``, and the caveats if any.
     """
     rows = []
     for result in results:
@@ -152,6 +160,7 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
                 "digest": result.digest,
                 "fingerprint": result.fingerprint,
             }
+            | ({"caveats": "; ".join(result.told)} if result.caveats else {})
         )
     _write(path, csv_of(rows))
 

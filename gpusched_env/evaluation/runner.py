@@ -161,6 +161,7 @@ def result_of(
         spec=task.scheduler if isinstance(task.scheduler, str) else None,
         wall_s=wall_s,
         log=log if task.keep_log else None,
+        caveats=_desk.caveats(task, instance),
     )
 
 
@@ -185,6 +186,14 @@ class _Desk:
 
     scenario: tuple[str, Problem] | None = None
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
+
+    def caveats(self, task: Task, instance: Instance) -> dict[str, int]:
+        """Return what was dropped of the log of a task, noted about it or ignored, in words."""
+        read = self.scenario[1] if self.scenario is not None and self.scenario[0] == task.fingerprint else task.scenario
+        report = getattr(read, "trace_report", None)
+        groups = {} if report is None else {"dropped": report.dropped, "noted": report.notes}
+        groups["ignored"] = instance.ignored
+        return {f"{kind}: {words}": count for kind, found in groups.items() for words, count in found.items()}
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:
         """Return the problem of a task and its lower bounds; they are cached if the previous task had the same."""

@@ -17,7 +17,7 @@ from gpusched_env.network.pairwise import ratio_matrix
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
-from gpusched_env.problem.partitions import NodeSets, Partitions, node_sets
+from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.problem.qos import QosTable, qos_table
 from gpusched_env.problem.shapes import ShapePaces, shape_paces
@@ -207,6 +207,7 @@ class Instance:
     sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
     classes : int64 [C, 2], profile row and gang size of each class
     node_sets : nodes that jobs may use; None = all
+    ignored : what jobs ask for and do not get, in words -> number of such jobs
     qos : the qualities of service of the jobs; None = jobs have none
     needs : int64 [J, R], what each job needs of each of ``tenants.resources``
     class_set : int32 [C], row of ``node_sets.belongs`` for each class
@@ -260,7 +261,7 @@ class Instance:
         self.sharing = sharing
         self.workload = self._in_order(workload if tenants is None else tenants.classify(workload))
         self.holds = holds_of(self.workload)
-        self.node_sets = self._node_sets()
+        self.node_sets, self.ignored = self._node_sets()
         self.qos = self._qos()
         none = np.zeros((len(self.workload), 0), np.int64)
         self.needs = none if tenants is None else tenants.needs(self.workload)
@@ -296,10 +297,11 @@ class Instance:
         """The jobs by arrival, then as ``semantics.tie_order`` says; refuses gangs larger than the cluster."""
         jobs = workload.jobs
         if jobs["gpus"].max() > self.cluster.gpus:
-            bad = jobs[int(np.argmax(jobs["gpus"]))]
+            bad, room = jobs[int(np.argmax(jobs["gpus"]))], self.cluster.gpus
             raise WorkloadError(
-                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has "
-                f"{self.cluster.gpus}: enlarge the cluster or drop such jobs (max_gpus in the scenario's workload)"
+                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has {room} "
+                f"(jobs that demand more: {(jobs['gpus'] > room).sum():,}): enlarge the cluster or drop such jobs "
+                f"(--max-gpus {room}, or max_gpus in the scenario's workload)"
             )
         keys = [jobs["id"], jobs["arrival_s"]]
         if self.semantics.tie_order == "arrival-smallest":
@@ -388,15 +390,25 @@ class Instance:
                     f"give {least:g} to {most:g}; {remedy}"
                 )
 
-    def _node_sets(self) -> NodeSets | None:
-        """The nodes that jobs may use; None = all jobs may use all nodes."""
-        if self.partitions is None:
-            return None
+    def _node_sets(self) -> tuple[NodeSets | None, dict[str, int]]:
+        """The nodes that jobs may use, None = all jobs may use all nodes; and the field ``ignored``."""
+        types = AskedTypes.of(self.workload, self.cluster)
+        lost = f"jobs ask for a GPU type other than {', '.join(self.cluster.gpu_types)}"
+        ignored = {lost: types.ignored} if types.ignored else {}
+        rules = self.partitions
+        if rules is None:
+            if types.nodes.all():
+                return None, ignored
+            rules = Partitions(by="")  # one partition of all nodes
         if self.workload.sizes is not None:
-            raise ScenarioError("partitions: jobs with several sizes cannot be divided into partitions; give each one")
+            what = "partitions: jobs with several sizes cannot be divided into partitions; give each one"
+            if self.partitions is None:
+                what = "workload: jobs with several sizes cannot ask for GPU types; give each one, or set ignore_types"
+            raise ScenarioError(what)
         tree, leaf = self.tenancy
         names = np.array(tree.names)
-        return node_sets(self.partitions, self.cluster, self.workload, names[leaf], names[tree.leaves].tolist())
+        leaves = names[tree.leaves].tolist()
+        return node_sets(rules, self.cluster, self.workload, types, names[leaf], leaves), ignored
 
     def _qos(self) -> QosTable | None:
         """The qualities of service of the jobs; None = the scenario lists none."""

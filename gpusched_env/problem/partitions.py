@@ -28,6 +28,7 @@ NO_MODES: Final = {  # Slurm's other modes, and why they are refused
 }
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
 QUEUE: Final = "queue"  # attribute: name of the queue of each job
+GPU_TYPES: Final = "gpu_types"  # attribute: types of which each job asks for one, with | between them; empty = any
 
 
 @dataclass(frozen=True)
@@ -185,14 +186,14 @@ class Choices(NamedTuple):
 
 
 class NodeSets(NamedTuple):
-    """The nodes that jobs may use. Jobs of one partition with the same rights to reservations share a set.
+    """The nodes that jobs may use. Jobs of one partition with the same GPU types and reservations share a set.
 
     S = number of sets, R = number of reservations, N = number of nodes, P = number of partitions.
     """
 
     of_job: np.ndarray  # int32 [J], set of each job; of several partitions, that of the first
     partition: np.ndarray  # int32 [J], partition of each job, the first of several
-    belongs: np.ndarray  # Boolean [S, N], whether a node is in the partition of the set
+    belongs: np.ndarray  # Boolean [S, N], whether a node is in the partition of the set, and of its GPU types
     reserved: np.ndarray  # Boolean [R, N], nodes of each reservation
     barred: np.ndarray  # Boolean [R, S], whether the reservation closes its nodes to the jobs of the set
     start_s: np.ndarray  # float64 [R] [s]
@@ -241,13 +242,46 @@ class NodeSets(NamedTuple):
         return np.where(self.drains, self.start_s, times)
 
 
+class AskedTypes(NamedTuple):
+    """The GPU types that jobs ask for, in the attribute GPU_TYPES; K = number of different demands."""
+
+    of_job: np.ndarray  # int [J], demand of each job
+    nodes: np.ndarray  # Boolean [K, N], nodes of the types
+    names: tuple[str, ...]  # K of them, as the jobs write them
+    ignored: int  # jobs that ask for types that the cluster lacks, and may use all nodes
+
+    @classmethod
+    def of(cls, workload: Workload, cluster: Cluster) -> AskedTypes:
+        """Return the demands of all jobs; letters may be of either case.
+
+        A job that asks only for types that the cluster lacks may use all nodes, and is counted: how would a log run on
+        other machines?
+        """
+        texts, of_job = np.array([""]), np.zeros(len(workload), np.intp)
+        if GPU_TYPES in workload.attributes:
+            texts, of_job = np.unique(workload.attributes[GPU_TYPES].astype(str), return_inverse=True)
+        types = [name.casefold() for name in cluster.gpu_types]
+        asked = [{part.strip().casefold() for part in text.split("|")} - {""} for text in texts.tolist()]
+        lost = np.array([bool(names) and names.isdisjoint(types) for names in asked])
+        able = np.array(
+            [[not names or lack or name in names for name in types] for names, lack in zip(asked, lost, strict=True)]
+        )
+        return cls(of_job, able[:, cluster.nodes["gpu_type"]], tuple(texts.tolist()), int(lost[of_job].sum()))
+
+
 def node_sets(
-    rules: Partitions, cluster: Cluster, workload: Workload, leaves: np.ndarray, known: Sequence[str]
+    rules: Partitions,
+    cluster: Cluster,
+    workload: Workload,
+    types: AskedTypes,
+    leaves: np.ndarray,
+    known: Sequence[str],
 ) -> NodeSets:
     """Compile partitions and reservations for the jobs of a workload.
 
     Parameters
     ----------
+    types : the GPU types that the jobs ask for
     leaves : str [J], name of each job's tenant
     known : names of all leaves of the tree of tenants, also of those without jobs
 
@@ -258,11 +292,12 @@ def node_sets(
     WorkloadError : a job exceeds a limit of its partition, or of each of them
     """
     partitions = rules.partitions or (Partition("all", default=True),)
-    inside = np.array([nodes_of(item, cluster) for item in partitions])
+    # Boolean [P, K, N]: nodes of each partition and each demand for GPU types
+    inside = np.array([nodes_of(item, cluster) for item in partitions])[:, None] & types.nodes
     job, partition = _partitions_of(rules, partitions, workload)
-    limits = [limit for limit, _, _ in _limits(partitions, inside, cluster, workload, job, partition)]
+    limits = [limit for limit, _, _ in _limits(partitions, inside, cluster, workload, types, job, partition)]
     if len(job) > len(workload):
-        limits.append(_unable(inside, cluster, workload, job, partition))
+        limits.append(_unable(inside, cluster, workload, types, job, partition))
     kept = _kept(job, np.logical_or.reduce(limits))
     job, partition = job[kept], partition[kept]
     for item in rules.reservations:
@@ -270,7 +305,7 @@ def node_sets(
             if name not in known:
                 raise ScenarioError(f"reservation {item.name!r}: {unknown_name('tenant', name, known)}")
     rights = [np.isin(leaves, item.tenants)[job] for item in rules.reservations]
-    found, of_pair = np.unique(np.stack([partition, *rights]), axis=1, return_inverse=True)
+    found, of_pair = np.unique(np.stack([partition, types.of_job[job], *rights]), axis=1, return_inverse=True)
     of_pair = of_pair.reshape(-1).astype(np.int32)
     first = np.searchsorted(job, np.arange(len(workload) + 1)).astype(np.int32)
     shape = len(rules.reservations), len(cluster.nodes)
@@ -278,9 +313,9 @@ def node_sets(
     sets = NodeSets(
         of_pair[first[:-1]],
         partition[first[:-1]],
-        inside[found[0]],
+        inside[found[0], found[1]],
         np.array(reserved, bool).reshape(shape),
-        found[1:] == 0,
+        found[2:] == 0,
         np.array([r.start_s for r in rules.reservations], float),
         np.array([r.end_s for r in rules.reservations], float),
         partitions,
@@ -288,7 +323,7 @@ def node_sets(
         Choices(first, job, partition, of_pair),
         np.array([r.drain for r in rules.reservations], bool),
     )
-    _refuse_over_limits(sets, inside, cluster, workload)
+    _refuse_over_limits(sets, inside, cluster, workload, types)
     return sets
 
 
@@ -343,6 +378,7 @@ def _limits(
     inside: np.ndarray,
     cluster: Cluster,
     workload: Workload,
+    types: AskedTypes,
     job: np.ndarray,
     partition: np.ndarray,
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -351,34 +387,43 @@ def _limits(
     The kinds are the GPUs of the partition, ``max_gpus`` and ``max_time_s``.
     """
     gpus, claimed_s = workload.jobs["gpus"][job], workload.jobs["estimate_s"][job]
-    room = (inside * cluster.nodes["gpus"]).sum(axis=1)[partition]
+    room = (inside * cluster.nodes["gpus"]).sum(axis=2)[partition, types.of_job[job]]
     most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in partitions])[partition]
     longest = np.array([p.max_time_s for p in partitions])[partition]
     return [(gpus > room, gpus, room), (gpus > most, gpus, most), (claimed_s > longest, claimed_s, longest)]
 
 
 def _unable(
-    inside: np.ndarray, cluster: Cluster, workload: Workload, job: np.ndarray, partition: np.ndarray
+    inside: np.ndarray,
+    cluster: Cluster,
+    workload: Workload,
+    types: AskedTypes,
+    job: np.ndarray,
+    partition: np.ndarray,
 ) -> np.ndarray:
     """Boolean [O]: whether the partition of a pair has too few GPUs of the types on which the job's model runs."""
     runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])
     kinds = range(len(cluster.gpu_types))
     nodes = cluster.nodes
-    gpus = np.array([(inside * (nodes["gpu_type"] == kind) * nodes["gpus"]).sum(axis=1) for kind in kinds])
-    room = (runs[workload.jobs["profile"][job]] * gpus.T[partition]).sum(axis=1)
+    gpus = np.stack([(inside * (nodes["gpu_type"] == kind) * nodes["gpus"]).sum(axis=2) for kind in kinds], axis=2)
+    room = (runs[workload.jobs["profile"][job]] * gpus[partition, types.of_job[job]]).sum(axis=1)
     lacks: np.ndarray = room < workload.jobs["gpus"][job]
     return lacks
 
 
-def _refuse_over_limits(sets: NodeSets, inside: np.ndarray, cluster: Cluster, workload: Workload) -> None:
+def _refuse_over_limits(
+    sets: NodeSets, inside: np.ndarray, cluster: Cluster, workload: Workload, types: AskedTypes
+) -> None:
     """Raise an error about the first job that exceeds a limit of its partition, and so could never start."""
     rows = np.arange(len(workload), dtype=np.int32)
     kinds = ("GPUs in all", "give it more nodes"), ("max_gpus", "raise it"), ("max_time_s", "raise it")
-    found = _limits(sets.partitions, inside, cluster, workload, rows, sets.partition)
+    found = _limits(sets.partitions, inside, cluster, workload, types, rows, sets.partition)
     for (bad, wanted, limit), (what, remedy) in zip(found, kinds, strict=True):
         if bad.any():
             row = int(np.argmax(bad))
             wants = f"{wanted[row]:g} {'s' if what == 'max_time_s' else 'GPUs'}"
+            if asked := types.names[types.of_job[row]]:
+                wants += f" of the types {asked}"
             raise WorkloadError(
                 f"workload {workload.name!r}, job {workload.jobs['id'][row]}: it wants {wants}, and its partition "
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "

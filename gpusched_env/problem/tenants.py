@@ -38,6 +38,8 @@ class Tenant:
     lend : GPUs of its quota that others may take [GPU]; None = all
     most : GPUs that its jobs may hold at any time [GPU]; None = any number
     jobs : jobs of it that may run at any time; None = any number. Only ``slurm`` knows this limit
+    rules : parameters of ``kueue`` for the jobs of this leaf, as in a spec: "queueing=strict,within=lower"; empty =
+        those of the scheduler
     demand : share of the jobs of a generated workload that belong to this leaf, relative to other leaves; a log that
         names the tenants of its jobs needs none
 
@@ -55,6 +57,7 @@ class Tenant:
     most: int | None = None
     jobs: int | None = None
     demand: float = 0.0
+    rules: str = ""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -237,6 +240,7 @@ class TenantTree(NamedTuple):
     lend: np.ndarray  # int64 [GPU] UNLIMITED = the whole quota
     most: np.ndarray  # int64 [GPU] UNLIMITED = any number
     jobs: np.ndarray  # int64, jobs that may run; UNLIMITED = any number
+    rules: tuple[str, ...]  # parameters of the scheduler for its jobs; "" = those of all
 
     @property
     def leaves(self) -> np.ndarray:
@@ -297,7 +301,7 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
         np.array([-1, *(rows[tenant.parent] for tenant in ordered)], np.int32),
         np.array([1.0, *(tenant.weight for tenant in ordered)]),
         np.array([0, *(tenant.quota for tenant in ordered)], np.int64),
-        limits("borrow"), limits("lend"), limits("most"), limits("jobs"),
+        limits("borrow"), limits("lend"), limits("most"), limits("jobs"), ("", *(tenant.rules for tenant in ordered)),
     )  # fmt: skip
     known = {tree.names[row] for row in tree.leaves}
     for name in names.tolist():

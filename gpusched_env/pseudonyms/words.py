@@ -7,7 +7,7 @@ from typing import Final
 
 from gpusched_env.support.files import toml_beside
 from gpusched_env.traces.formats.slurm import STATES
-from gpusched_env.traces.parsing.slurm_fields import REASON
+from gpusched_env.traces.parsing.slurm_reasons import REASON
 
 
 def _any(words: str) -> str:

@@ -17,9 +17,9 @@ from gpusched_env.pseudonyms.slurm_files import Rewriter, known_resources, plain
 from gpusched_env.pseudonyms.words import KUBERNETES
 from gpusched_env.support.files import whole
 from gpusched_env.traces.formats.slurm import sacct_columns
-from gpusched_env.traces.kubernetes.nodes import PRODUCT
-from gpusched_env.traces.kubernetes.objects import REPAIR, quantity, table, text
-from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
+from gpusched_env.traces.kubernetes.nodes import RACKS, REPLICAS
+from gpusched_env.traces.kubernetes.objects import PRODUCTS, REPAIR, SHARED, quantity, table, text
+from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUES, REFERENCES
 from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
 from gpusched_env.traces.parsing.fields import Place
@@ -46,8 +46,9 @@ OWN_NAMES: Final = {
 # Keys of Kubernetes whose text is a name -> its role. The role of metadata.name depends on the kind.
 KEYS: Final = {
     "namespace": "namespace", "queueName": "queue", "queue": "queue", "clusterQueue": "account", "cohort": "account",
-    "cohortName": "account", "parentName": "account", "nodeName": "node", QUEUE: "queue",
-    **dict.fromkeys(GROUPS, "job"),
+    "cohortName": "account", "parentName": "account", "parent": "account", "nodeName": "node",
+    **dict.fromkeys(QUEUES, "queue"), **dict.fromkeys([*GROUPS, *REFERENCES[1:], "podGroupName"], "job"),
+    **dict.fromkeys(RACKS, "switch"),
 }  # fmt: skip
 KINDS: Final = {
     "ClusterQueue": "account", "Cohort": "account", "LocalQueue": "queue", "Queue": "queue", "Node": "node",
@@ -61,6 +62,7 @@ TABLES: Final = frozenset(
         *("template", "admission", "podSetAssignments", "flavors", "resourceUsage", "conditions", "requeueState"),
         *("resourceGroups", "resources", "fairSharing", "containers", "initContainers", "requests", "limits"),
         *("containerStatuses", "state", "terminated", "allocatable", "minResources", "preemption", "items"),
+        *("workloadRef", "schedulingGroup", "resourceClaims"),
     }
 )
 TIMES: Final = frozenset({"creationTimestamp", "lastTransitionTime", "requeueAt", "finishedAt", "startTime"})
@@ -75,7 +77,9 @@ MARKS: Final = ("labels", "annotations", "nodeSelector")  # tables whose keys ar
 QUANTITIES: Final = ("resourceUsage", "requests", "limits", "allocatable", "minResources")  # their keys are resources
 PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerators; others may have names of the site
     r"cpu|memory|pods|storage|ephemeral-storage|hugepages-\d+[KMG]i|count/pods"
-    r"|nvidia\.com/(?:gpu|mig-\d+g\.\d+gb(?:\.me)?)(?:\.shared)?|amd\.com/(?:gpu|[sdqc]px_nps[1248])"
+    r"|nvidia\.com/(?:gpu|mig-\d+g\.\d+gb(?:\.me)?)(?:\.shared)?|nvidia\.com/gpu(?:mem|mem-percentage|cores)"
+    r"|aliyun\.com/gpu-(?:mem|core\.percentage)|koordinator\.sh/gpu(?:-core|-memory|-memory-ratio|\.shared)?"
+    r"|volcano\.sh/(?:vgpu-(?:number|memory|cores)|gpu-(?:memory|number))|amd\.com/(?:gpu|[sdqc]px_nps[1248])"
     r"|gpu\.intel\.com/(?:i915|xe)|habana\.ai/gaudi|google\.com/tpu|aws\.amazon\.com/neuron(?:core|device)?",
     re.ASCII,
 )
@@ -119,8 +123,10 @@ def _is_table(path: Path) -> bool:
 
 
 def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
-    rewriter = Rewriter(names)
-    return rewriter.lines(kind_of(path), path), lambda: _told("keys", list(rewriter.lost))
+    rewriter, kind = Rewriter(names), kind_of(path)
+    if kind.endswith(("--json", ".yaml")):
+        raise TraceError(f"{path}: {kind} gets no pseudonyms; give the table of text, without --json, or topology.conf")
+    return rewriter.lines(kind, path), lambda: _told("keys", list(rewriter.lost))
 
 
 def _told(what: str, lost: list[str]) -> str:
@@ -135,7 +141,7 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
 
     def lines() -> Iterator[str]:
         yield "|".join(header[i] for i in used) + "\n"
-        for place, fields in bar_rows(path, len(header)):
+        for place, fields in bar_rows(path, header):
             told = []
             for i in used:
                 column, text = header[i], fields[i]
@@ -238,13 +244,15 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
     for key, one in value.items():
         if key in KEYS:
             copied[key] = names.name(KEYS[key], text(place, value, key))
-        elif key == "name" and inside in ("metadata", "ownerReferences"):
+        elif key == "name" and inside in ("metadata", "ownerReferences", "workloadRef"):
             told = text(place, value, key)
             of = role if inside == "metadata" else "job"
             copied[key] = names.keep(of, told) if of in KEPT_ROLES else names.name(of, told)
         elif inside in MARKS:
-            if key == PRODUCT:
+            if key in PRODUCTS:
                 copied[key] = names.keep("type", _matching(place, value, key, _LABEL))
+            elif key in SHARED or key == REPLICAS:
+                copied[key] = _number(place, key, one)
         elif key in WORDS or (key == "status" and inside == "conditions"):
             told = text(place, value, key)
             copied[key] = told if told in KUBERNETES[key] else ""

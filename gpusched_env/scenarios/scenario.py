@@ -243,12 +243,12 @@ class Scenario:
     def with_workload(self, source: str, **changes: Any) -> Self:
         """Return the same scenario with the jobs of ``source``, such as ``philly:PATH`` or ``synthetic:helios-venus``.
 
-        The workload keeps the fields ``profiles``, ``max_gpus`` and ``clip``. All other fields of the workload get
-        their defaults unless ``changes`` gives them, so the whole log is used, with its own arrival times. The new
-        scenario has no tracked window.
+        The workload keeps the rule of ``profiles``. All other fields of the workload get their defaults unless
+        ``changes`` gives them, so the whole log is used, with its own arrival times. The new scenario has no tracked
+        window.
         """
-        kept = {name: getattr(self.workload, name) for name in ("profiles", "max_gpus", "clip")}
-        return self.replace(workload=WorkloadSpec(source, **{**kept, **changes}), tracked_window=None)
+        spec = WorkloadSpec(source, **{"profiles": self.workload.profiles, **changes})
+        return self.replace(workload=spec, tracked_window=None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario from it."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
 from gpusched_env.support.files import file_digest
 from gpusched_env.traces import (
@@ -39,7 +40,9 @@ DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` i
 DEADLINES: Final = 2  # number of the random stream of deadlines
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
-LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement", "elastic", "deadlines")
+LATER_FIELDS: Final = (
+    "where", "sample", "sample_seed", "clip", "ignore_placement", "ignore_types", "elastic", "deadlines"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class WorkloadSpec:
     parameters : for a generator, its parameters; for a log, the fields of :class:`gpusched_env.traces.ReadOptions`:
         ``map``, ``skip_bad_rows`` and ``estimate``
     profiles : a rule of :func:`gpusched_env.traces.assign_profiles`, or "own" = the jobs keep the profiles of their
-        source. Jobs whose source gives them profiles (such as measured models) keep these under every rule but "unit"
+        source; if it gives none, the rule is "unit". Jobs whose source gives them profiles (such as measured models)
+        keep these under every rule but "unit"
     jobs : number of jobs of an episode; for a log, these are the first jobs by arrival. None = 200 jobs for a
         generator, all jobs of a log
     max_gpus : largest gang [GPU]; a generator draws no larger gangs, and larger jobs of a log are dropped. None = no
@@ -70,6 +74,7 @@ class WorkloadSpec:
         their GPU time stays the same
     ignore_placement : True = gangs of measured models run on every placement at the rate measured on one machine, see
         :func:`gpusched_env.traces.ignore_placement`
+    ignore_types : True = jobs run on GPUs of every type, whatever types they ask for
     elastic : the rule that makes the jobs elastic, and its parameters, such as ``{"rule": "amdahl", "serial": 0.1}``,
         see :func:`gpusched_env.traces.elastic.elastic_jobs`; None = jobs are as their source has them
     deadlines : the parameters of :func:`gpusched_env.traces.deadlines.draw_deadlines`, such as
@@ -99,6 +104,7 @@ class WorkloadSpec:
     sample_seed: int = 0
     clip: bool = False
     ignore_placement: bool = False
+    ignore_types: bool = False
     elastic: Mapping[str, Any] | None = field(default=None, hash=False)
     deadlines: Mapping[str, Any] | None = field(default=None, hash=False)
 
@@ -220,10 +226,14 @@ class WorkloadSpec:
             workload = scale_to_load(workload, self.load, cluster_gpus)
         if self.deadlines is not None:
             workload = draw_deadlines(workload, random_stream(seed, DEADLINES), **self.deadlines)
-        if not (self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit)):
-            workload = assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
+        if workload.profiles.is_unit or self.profiles == "unit":
+            rule = "unit" if self.profiles == "own" else self.profiles
+            workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
             workload = ignore_placement(workload)
+        if self.ignore_types and GPU_TYPES in workload.attributes:
+            told = {name: column for name, column in workload.attributes.items() if name != GPU_TYPES}
+            workload = replace(workload, attributes=told)
         return workload if self.elastic is None else elastic_jobs(workload, **self.elastic)
 
     def identities(self) -> dict[str, Any]:
@@ -241,8 +251,8 @@ class WorkloadSpec:
                 "skip_bad_rows": options.skip_bad_rows,
                 "estimate": options.estimate_file and file_digest(options.estimate_file, WorkloadError),
             }
-            if options.gpu_resource:  # left out otherwise, for the fingerprints of older scenarios
-                data["parameters"]["gpu_resource"] = options.gpu_resource
+            later = {"gpu_resource": options.gpu_resource, "columns": options.columns}
+            data["parameters"] |= {name: value for name, value in later.items() if value}  # as in older fingerprints
         return data
 
     def identity(self) -> str:

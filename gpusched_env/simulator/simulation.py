@@ -453,9 +453,12 @@ class Simulation:
             partitions or node counts, and the problem has some
         """
         if self.instance.node_sets is not None and not scheduler.knows_partitions:
+            what, remedy = "partitions or reservations", "leave out the section partitions"
+            if self.instance.partitions is None:
+                what, remedy = "GPU types that jobs ask for", "ignore them (ignore_types)"
             raise SchedulerError(
-                f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or "
-                "expects that no gang is preempted; choose another one, or leave out the section partitions"
+                f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
+                f"preempted; choose another one, or {remedy}"
             )
         if self.instance.node_counts is not None and not scheduler.knows_node_counts:
             raise SchedulerError(

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -113,11 +113,15 @@ class Played:
             field: str(self.workload.attributes[name][row]) if name in self.workload.attributes else ""
             for field, name in NAMES.items()
         }
+        priority = self.workload.attributes["priority"][row] if "priority" in self.workload.attributes else 0.0
+        nodes: dict[str, Any] = {
+            name: int(self.workload.attributes[name][row]) for name in NODES if name in self.workload.attributes
+        }
         return PresentJob(
             str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
             float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
-            nodes={} if waits else self.nodes[row],
-            **{name: int(self.workload.attributes[name][row]) for name in NODES if name in self.workload.attributes},
+            told["queue"], max(float(priority), 0.0), nodes={} if waits else self.nodes[row],
+            **nodes,
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

@@ -20,7 +20,8 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
-from gpusched_env.twin.model import WAIT, Problem, Twin, partitions_of
+from gpusched_env.twin.kueue import with_quota
+from gpusched_env.twin.model import EARLIER, WAIT, Problem, Twin
 from gpusched_env.twin.recorded import Recorded, used
 from gpusched_env.twin.scoring import groups_of, size_names
 
@@ -122,7 +123,8 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     """Return today's setting, and a changed one if something changes.
 
     ``add_nodes`` is ``[POOL:]CLUSTER``, machines that a pool gets; default the pool with the most GPUs. All its
-    partitions may use them; the name of a partition gives them to it alone. ``load`` scales arrivals.
+    partitions may use them; the name of a partition gives them to it alone. With Kueue, POOL is the queue or cohort
+    whose quota grows. ``load`` scales arrivals.
     """
     placed = twin.pool_of(workload) >= 0
     if not placed.any():
@@ -147,6 +149,8 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
 def with_nodes(twin: Twin, text: str) -> Twin:
     """Return a twin with more machines; ``text`` is that of :func:`settings_of`."""
     name, colon, machines = text.rpartition(":")
+    if twin.of_kueue:  # it has one pool, and quotas decide who uses the machines
+        twin, name, colon = with_quota(twin, name, Cluster.parse(machines).gpus), "", ""
     holds = {one: number for number, pool in enumerate(twin.pools) for one in (*pool.partitions, pool.name)}
     if colon and name not in holds:
         raise GpuschedError(f"--add-nodes {text!r}: {unknown_name('pool or partition', name, holds)}")
@@ -182,8 +186,9 @@ def recorded_outcome(setting: Setting) -> Outcome | None:
     if WAIT not in setting.workload.attributes:
         return None
     log = Recorded.of(setting.workload)
-    wait_s = log.start_s - log.arrival_s
-    gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s)) / 3600
+    earlier_s = setting.workload.attributes.get(EARLIER, 0.0)
+    wait_s = log.start_s - log.arrival_s - earlier_s
+    gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s + earlier_s)) / 3600
     first_s, last_s = float(log.arrival_s.min()), float(log.arrival_s.max())
     capacity, busy = setting.twin.gpus * (last_s - first_s), used(log.held(), log.arrival_s, setting.twin.gpus)
     return Outcome(
@@ -220,5 +225,6 @@ def play_pools(setting: Setting, policy: str) -> list[tuple[Problem, EventLog]]:
 
 def groups_of_setting(setting: Setting) -> list[tuple[str, str, np.ndarray]]:
     """List partition, size and members, bool [J], of the groups that have jobs."""
-    per_node = max(group.gpus for pool in setting.twin.pools for group in pool.groups)
-    return list(groups_of(partitions_of(setting.workload), size_names(setting.workload.jobs["gpus"], per_node)))
+    twin, jobs = setting.twin, setting.workload
+    per_node = max(group.gpus for pool in twin.pools for group in pool.groups)
+    return list(groups_of(twin.groups_of(jobs), size_names(jobs.jobs["gpus"], per_node)))

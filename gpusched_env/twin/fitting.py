@@ -13,6 +13,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.qos import QOS, Qos
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import MAX_NODES, Workload
+from gpusched_env.traces.kubernetes.quotas import Quotas
 from gpusched_env.twin.inferred_priorities import (
     Aging,
     Features,
@@ -23,7 +24,17 @@ from gpusched_env.twin.inferred_priorities import (
     fit_weights,
     without_limited,
 )
-from gpusched_env.twin.model import PARTITION, Pool, Problem, Twin, grown_tree, leaf_names, partitions_of
+from gpusched_env.twin.kueue import FAIRNESS, queues_of, stops
+from gpusched_env.twin.model import (
+    CLUSTER_QUEUE,
+    PARTITION,
+    Pool,
+    Problem,
+    Twin,
+    grown_tree,
+    leaf_names,
+    partitions_of,
+)
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import CLOCKS_S, find_remainders, time_above
@@ -88,7 +99,7 @@ class Policy:
         own = self.scaled()
         points = {"age_weight": own.age_weight, "fair_share_weight": own.fair_share_weight}
         points |= {name: max(getattr(own, name).values(), default=0.0) for name in ("classes", "partition_classes")}
-        without = {name: {} if name.endswith("classes") else 0.0 for name in points}
+        without: dict[str, Any] = {name: {} if name.endswith("classes") else 0.0 for name in points}
         yield {name: without[name] for name, most in points.items() if most < SMALL * POINTS}
         yield from ({name: value} for name, value in without.items())
 
@@ -138,6 +149,7 @@ def fit_twin(
     tell: Tell | None = None,
     qos: Sequence[Qos] = (),
     anyway: bool = False,
+    quotas: Quotas | None = None,
 ) -> Twin:
     """Fit the policy of a cluster to the first part of a log, and score it on the rest.
 
@@ -159,18 +171,24 @@ def fit_twin(
     tell : called with a line of text after each phase
     qos : QOS whose limits are known
     anyway : whether machines are taken that are fewer than what the log held at once
+    quotas : of a log of Kueue: its queues, which tell the policy except for fair sharing
 
     Raises
     ------
     TraceError : the log tells no waits
-    GpuschedError : a part that is out of range, no job that a pool can run, or too few machines
+    GpuschedError : a part that is out of range, no job that a pool can run, too few machines, or a log of Kueue without
+        its quotas
     """
     if not 0 < fit_part <= 1:
         raise GpuschedError(f"fit_part is {fit_part}: give a number above 0 and at most 1")
     recorded = Recorded.of(workload)
-    columns = tuple(name for name in tenant_columns or ("account", "user") if tells(workload, name))
+    of_kueue = quotas is not None or tells(workload, CLUSTER_QUEUE)
+    tenant_columns = (CLUSTER_QUEUE,) if of_kueue else tenant_columns or ("account", "user")
+    columns = tuple(name for name in tenant_columns if tells(workload, name))
     tree, raised = shares, tuple[str, ...]()
-    if tree is not None:
+    if of_kueue:
+        tree = queues_of(quotas, workload)
+    elif tree is not None:
         tree, raised = with_room(tree, leaf_names(workload, columns), workload)
     elif columns:
         tree = Tenants(tree=grown_tree(np.unique(leaf_names(workload, columns)).tolist(), set()))
@@ -179,6 +197,8 @@ def fit_twin(
         tree = dataclasses.replace(tree or Tenants(), qos=qos)
     split_s = float(recorded.arrival_s.max()) * fit_part
     twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
+    if quotas is not None:
+        twin = dataclasses.replace(twin, local_queues=quotas.local_queues, stopped=quotas.stopped)
     placed = twin.pool_of(workload) >= 0
     if not anyway:
         _check_machines(twin, workload, recorded)
@@ -186,22 +206,12 @@ def fit_twin(
     if not chosen.any():
         raise GpuschedError("twin: no job of the log fits into the machines; check --cluster, --conf and partitions")
     first = workload.select(chosen)
-    limit_s = first.jobs["estimate_s"]
-    longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
-    policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
     tell = tell or _silent
-    ways = [twin]
-    if MAX_NODES not in workload.attributes and (first.jobs["gpus"] > 1).any():
-        ways.append(dataclasses.replace(twin, fewest_nodes=True))
-    found = []
-    for way in ways:
-        if way.fewest_nodes:
-            tell("the log tells no nodes; the same with each job on as few nodes as hold it:")
-        revealed, pairs = _revealed(way, first, policy, split_s, seed, tell)
-        searched = _by_replays(way, first, revealed, pairs, longest_s, split_s, tell)
-        found.append((searched, searched.policy.in_twin(way), replayed_starts(searched.policy.in_twin(way), workload)))
-    best, fitted, start_s = min(found, key=lambda one: one[0].error)
-    nodes = _nodes_told(fitted, recorded, [start_s for *_, start_s in found], split_s) if len(found) > 1 else ()
+    if of_kueue:
+        fitted, notes = _by_fairness(twin, first, tell)
+        start_s = replayed_starts(fitted, workload)
+    else:
+        fitted, notes, start_s = _slurm(twin, workload, first, start or Policy(), seed, tell)
     return dataclasses.replace(
         fitted,
         score=dataclasses.replace(
@@ -209,13 +219,62 @@ def fit_twin(
         ),
         remainders=find_remainders(fitted, workload, start_s),
         notes=(
-            best.told,
-            *nodes,
+            *notes,
+            *stops(twin.stopped),
             *_raised("tenants", raised),
             *_raised("QOS", raised_qos),
-            *_notes(fitted, workload, placed, fit_part, shares is not None),
+            *_notes(fitted, workload, placed, fit_part, of_kueue or shares is not None),
         ),
     )
+
+
+def _by_fairness(twin: Twin, first: Workload, tell: Tell) -> tuple[Twin, tuple[str, ...]]:
+    """Return the twin with Kueue's kind of preemption whose replay of the first part is closer, and the evidence."""
+    error_of = _errors(first, twin.split_s)
+    twins = {name: dataclasses.replace(twin, scheduler=policy) for name, policy in FAIRNESS.items()}
+    errors = {name: error_of(one) for name, one in twins.items()}
+    classic, fair = errors
+    chosen = fair if errors[fair] < BETTER * errors[classic] else classic
+    tell(f"2 replays: waits of the fitted part are {errors[chosen]:.1%} off on average")
+    return twins[chosen], (_told_apart("kinds of preemption", chosen, errors),)
+
+
+def _slurm(
+    twin: Twin, workload: Workload, first: Workload, start: Policy, seed: int, tell: Tell
+) -> tuple[Twin, tuple[str, ...], np.ndarray]:
+    """Return the twin with the policy of Slurm that the first part shows, the evidence, and the starts of all jobs [s].
+
+    Where the log tells no nodes, the fit chooses between any nodes for a job and as few as hold it.
+    """
+    limit_s = first.jobs["estimate_s"]
+    longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
+    policy = dataclasses.replace(start, default_limit_s=max(longest_s, DAY_S))
+    ways = [twin]
+    if MAX_NODES not in workload.attributes and (first.jobs["gpus"] > 1).any():
+        ways.append(dataclasses.replace(twin, fewest_nodes=True))
+    found = []
+    for way in ways:
+        if way.fewest_nodes:
+            tell("the log tells no nodes; the same with each job on as few nodes as hold it:")
+        revealed, pairs = _revealed(way, first, policy, twin.split_s, seed, tell)
+        searched = _by_replays(way, first, revealed, pairs, longest_s, tell)
+        fitted = searched.policy.in_twin(way)
+        found.append((searched, fitted, replayed_starts(fitted, workload)))
+    best, fitted, start_s = min(found, key=lambda one: one[0].error)
+    starts = [start_s for *_, start_s in found]
+    nodes = _nodes_told(fitted, Recorded.of(workload), starts, twin.split_s) if len(found) > 1 else ()
+    return fitted, (best.told, *nodes), start_s
+
+
+def _errors(first: Workload, split_s: float) -> Callable[[Twin], float]:
+    """Return a function that replays the first part under a twin, and tells how far off the waits are.
+
+    Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
+    """
+    recorded = Recorded.of(first)
+    known = recorded.start_s < split_s
+    waits = (recorded.start_s - recorded.arrival_s)[known]
+    return lambda twin: closeness(waits, (replayed_starts(twin, first) - recorded.arrival_s)[known])
 
 
 def _check_machines(twin: Twin, workload: Workload, recorded: Recorded) -> None:
@@ -332,22 +391,16 @@ class Searched(NamedTuple):
 
 
 def _by_replays(
-    twin: Twin, first: Workload, policy: Policy, pairs: Features | None, longest_s: float, split_s: float, tell: Tell
+    twin: Twin, first: Workload, policy: Policy, pairs: Features | None, longest_s: float, tell: Tell
 ) -> Searched:
-    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
-
-    Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
-    """
-    recorded = Recorded.of(first)
-    known = recorded.start_s < split_s
-    waits = (recorded.start_s - recorded.arrival_s)[known]
+    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time."""
+    error_of = _errors(first, twin.split_s)
     seen: dict[str, float] = {}
 
     def error(at: Policy) -> float:
         key = repr(at.scaled())
         if key not in seen:
-            start_s = replayed_starts(at.scaled().in_twin(twin), first)
-            seen[key] = closeness(waits, (start_s - recorded.arrival_s)[known])
+            seen[key] = error_of(at.scaled().in_twin(twin))
         return seen[key]
 
     best = policy, error(policy)
@@ -378,15 +431,15 @@ def _by_replays(
             attempt(**{name: getattr(best[0], name) * times})
     tell(f"{len(seen)} replays: waits of the fitted part are {best[1]:.1%} off on average")
     others = {name: error(dataclasses.replace(best[0], backfill=name)) for name in BACKFILLS}
-    return Searched(best[0].scaled(), best[1], _backfills_told(best[0].backfill, others))
+    return Searched(best[0].scaled(), best[1], _told_apart("kinds of backfill", best[0].backfill, others))
 
 
-def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
-    """Tell how far off the waits are with each kind of backfill, and which kinds the log does not tell apart."""
+def _told_apart(kinds: str, chosen: str, errors: dict[str, float]) -> str:
+    """Tell how far off the waits are with each kind, and which kinds the log does not tell apart."""
     names = sorted(errors, key=lambda name: (name != chosen, errors[name]))
     told = ", ".join(f"{errors[name]:.1%} with {name}" for name in names)
     alike = [name for name in names[1:] if BETTER * errors[name] <= errors[chosen]]
-    sentence = f"kinds of backfill: waits of the fitted part are off by {told}"
+    sentence = f"{kinds}: waits of the fitted part are off by {told}"
     if alike:
         sentence += f"; the log does not tell {', '.join([chosen, *alike[:-1]])} and {alike[-1]} apart"
     return sentence

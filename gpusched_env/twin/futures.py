@@ -21,7 +21,7 @@ from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
-from gpusched_env.twin.model import PARTITION, WAIT, Problem
+from gpusched_env.twin.model import CLUSTER_QUEUE, PARTITION, WAIT, Problem
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
@@ -31,7 +31,9 @@ from gpusched_env.twin.usage import by_shares, past_usage
 
 Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
-NAMES: Final = {"user": "user", "account": "account", "partition": PARTITION, "qos": "qos"}  # field -> attribute
+NAMES: Final = {  # field -> attribute
+    "user": "user", "account": "account", "partition": PARTITION, "qos": "qos", "queue": CLUSTER_QUEUE,
+}  # fmt: skip
 ARRIVES: Final = 1 << 40  # id of the first future arrival
 FAR_S: Final = 366 * DAY_S  # [s] after the horizon, nodes that are closed now open; no policy plans so far ahead
 STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
@@ -149,6 +151,7 @@ class _Source:
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
         past = self.history.workload
+        logged = {PRIORITY: past.attributes.get("priority"), **past.attributes}  # logs of Kubernetes name it so
         rows, times, run_s = np.empty(0, np.int64), np.empty(0), np.empty(0)
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
@@ -169,7 +172,7 @@ class _Source:
             duration_s=np.concatenate([self.medians, run_s]),
             estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()}
+            attributes={name: column(own, logged.get(name)) for name, own in self.columns.items()}
             | self._holds(len(rows)),
             name="snapshot",
         )

@@ -54,12 +54,12 @@ def grade_of(twin: Twin) -> Grade:
     if over_h * HOUR_S > CLOCKS_S * len(twin.pools):
         return Grade(NOT_USABLE, f"{OVER}, for {over_h:,.1f} h: machines are missing")
     partitions = [row for row in score.groups[1:] if row.size == ALL and row.jobs >= FEW]
-    grades = [_of_row(score.overall, ""), *(_of_row(row, _named(row)) for row in partitions)]
+    grades = [_of_row(score.overall, ""), *(_of_row(row, _named(row, twin)) for row in partitions)]
     return max(grades, key=lambda grade: WORDS.index(grade.word))  # the first of equals
 
 
-def _named(row: GroupScore) -> str:
-    return f"partition {visible(row.partition)}, {row.jobs:,} jobs: "
+def _named(row: GroupScore, twin: Twin) -> str:
+    return f"{'queue' if twin.of_kueue else 'partition'} {visible(row.partition)}, {row.jobs:,} jobs: "
 
 
 def _of_row(row: GroupScore, where: str) -> Grade:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import GpuschedError, TraceError
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES
+from gpusched_env.traces.kubernetes.gangs import parts_of
 from gpusched_env.traces.kubernetes.objects import (
     GPU_RESOURCE,
     Table,
@@ -21,11 +23,13 @@ from gpusched_env.traces.kubernetes.objects import (
 from gpusched_env.traces.kubernetes.pods import ENDED, GROUP, POD, Pod, pod_group_of, pod_of
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.columns import NODES
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 
 UNDATED: Final = "the file tells no time: it is taken as the last change in it; --at says when it was written"
 GPULESS: Final = "jobs without GPUs, or whose GPUs the file does not tell, are left out"
+PARTIAL: Final = "jobs with {} are left out"
 ENDED_NOTE: Final = "jobs that have ended are left out"
 OTHER: Final = "objects of other kinds are left out"
 NEGATIVE: Final = "jobs of negative priority, which is taken as 0"
@@ -86,8 +90,9 @@ class _Present:
 def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource: str = GPU_RESOURCE) -> Snapshot:
     """Read Workloads: admitted ones run, others wait, and those that are not active are held.
 
-    Start, gang and limit are those of :func:`gpusched_env.traces.formats.kueue.read_kueue`; the user is the namespace.
-    Workloads do not tell their nodes. Times are in UTC.
+    Start, gang and limit are those of :func:`gpusched_env.traces.formats.kueue.read_kueue`; the user is the namespace,
+    and the queue that of the admission, else the LocalQueue. Workloads of topology-aware scheduling tell their nodes.
+    Times are in UTC.
 
     ``time_s`` : when the file was written, seconds since 1970; NaN = the last change in it.
     """
@@ -104,12 +109,16 @@ def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource
             if told.end_s is not None:
                 found.notes[ENDED_NOTE] += 1
             elif not told.gpus:
-                found.notes[GPULESS] += 1
+                found.notes[PARTIAL.format(told.part) if told.part else GPULESS] += 1
             elif told.start_s is None and not told.active:
                 found.held.append(told.name)
             else:
                 job: dict[str, object] = {"id": told.name, "gpus": told.gpus, "limit_s": told.limit_s}
                 job |= {"arrival_s": _or_nan(told.arrival_s), "start_s": _or_nan(told.start_s)}
+                job["queue"] = told.admission.cluster_queue or f"{told.namespace}/{told.queue}"
+                job |= zip(NODES, told.nodes, strict=True)
+                if told.start_s is not None:
+                    job["nodes"] = told.admission.nodes
                 found.add(place, job | {"user": told.namespace, "priority": found.priority(told.priority)})
     return found.snapshot(time_s)
 
@@ -168,7 +177,12 @@ def _add_gang(found: _Present, job: str, pods: list[tuple[Place, Pod, str]], arr
             nodes[node] += pod.gpus
         start_s = min(pod.times_s[1] for _, pod, _ in placed)
         told |= {"start_s": start_s if start_s < math.inf else arrival_s, "nodes": dict(nodes)}
-    _add(found, place, job, sum(pod.gpus for _, pod, _ in placed or holds), told)
+    count = sum(pod.gpus for _, pod, _ in placed or holds)
+    if not count and (part := next((pod.words.part for _, pod, _ in pods if pod.words.part), "")):
+        found.notes[PARTIAL.format(part)] += 1
+        return
+    parts = parts_of(count, (pod.gpus for _, pod, _ in placed or holds))
+    _add(found, place, job, count, told | {MIN_NODES: min(parts, 1), MAX_NODES: parts})
 
 
 def _add(found: _Present, place: Place, job: str, count: int, told: dict[str, object]) -> None:

@@ -30,6 +30,8 @@ from gpusched_env.twin.sacctmgr import qos_for
 VERSION: Final = 1  # of the file
 PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
 WAIT: Final = "wait_s"  # attribute: recorded wait [s]
+EARLIER: Final = "earlier_s"  # attribute: time of runs of Kueue before the recorded start [s]
+CLUSTER_QUEUE: Final = "cluster_queue"  # attribute: ClusterQueue of each job of Kueue
 ALL: Final = "all"  # partition, size or tenant in a row about all jobs; leaf of jobs that name no tenant
 NOBODY: Final = "/"  # leaf of jobs that name no tenant, where an account is named ALL
 
@@ -187,6 +189,8 @@ class Twin:
     classes, partition_classes : class of each QOS and of each partition, numbers >= 0; names that are missing have 0
     class_most : class whose factor in the priority is 1; 0 = no job has a class
     gpu_speeds : speed of each GPU type relative to the machines of the log; missing = 1
+    local_queues : ``namespace/name`` of each LocalQueue of Kueue -> its ClusterQueue
+    stopped : ClusterQueue or LocalQueue that is stopped -> its stopPolicy; forecasts start none of its jobs
     fewest_nodes : whether a job that tells no nodes runs on as few as hold it, in equal parts; False = on any
     split_s : end of the part of the log that was fitted [s]
     score : agreement on the rest of the log
@@ -205,6 +209,8 @@ class Twin:
     partition_classes: dict[str, float] = field(default_factory=dict)
     class_most: float = 0.0
     gpu_speeds: dict[str, float] = field(default_factory=dict)
+    local_queues: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
     fewest_nodes: bool = False
     split_s: float = 0.0
     score: Score = Score()
@@ -228,6 +234,11 @@ class Twin:
         """Number of GPUs of all pools."""
         return sum(group.count * group.gpus for pool in self.pools for group in pool.groups)
 
+    @property
+    def of_kueue(self) -> bool:
+        """Whether its log is Kueue's."""
+        return CLUSTER_QUEUE in self.tenant_columns
+
     def problems(self, workload: Workload) -> list[Problem]:
         """Return a playable problem for each pool that has jobs.
 
@@ -242,6 +253,10 @@ class Twin:
         cluster = pool.cluster
         speeds = np.array([self.gpu_speeds.get(name, 1.0) for name in cluster.gpu_types])
         jobs = chosen.jobs.copy()
+        rules = Semantics()
+        # Runs that were evicted include the costs of the preemption, which are no work.
+        earlier_s = chosen.attributes.get(EARLIER, 0.0) - rules.checkpoint_s - rules.restore_s
+        jobs["duration_s"] += np.maximum(earlier_s, 0.0)
         if (speeds != 1.0).any():  # recorded seconds are iterations of a machine of speed 1
             unit = Profiles.unit("V100").rows[0]
             row = {name: unit[name] for name in unit.dtype.names} | {"compute_s": 1.0 / speeds}
@@ -256,7 +271,7 @@ class Twin:
             told[SET] = _lists_in(chosen, pool.partitions) if pool.sets else np.full(len(chosen), "")
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
         sets = Partitions(pool.sets, pool.reservations) if divided else None
-        instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen), partitions=sets)
+        instance = Instance(cluster, chosen, semantics=rules, tenants=self.tree_of(chosen), partitions=sets)
         return Problem.of(pool, instance, chosen, rows, self._spec(told[PRIORITY]))
 
     def without_outages(self) -> Twin:
@@ -304,6 +319,10 @@ class Twin:
         """Return the name of the leaf of each job; str [J]."""
         return leaf_names(workload, self.tenant_columns)
 
+    def groups_of(self, workload: Workload) -> np.ndarray:
+        """Return the partition of each job, or with Kueue its ClusterQueue, by which scores are told; str [J]."""
+        return self.leaves(workload) if self.of_kueue else partitions_of(workload)
+
     def tree_of(self, workload: Workload) -> Tenants | None:
         """Return the tenants and the QOS, with names that the twin does not know; these are not limited."""
         if self.tenants is None:
@@ -319,7 +338,10 @@ class Twin:
         return dataclasses.replace(tenants, tree=tenants.tree + grown_tree(new, known))
 
     def class_of(self, workload: Workload) -> np.ndarray:
-        """float64 [J]: class of each job."""
+        """float64 [J]: class of each job; with Kueue, the priority that it tells."""
+        if self.of_kueue:
+            of_snapshot = workload.attributes.get(PRIORITY, np.zeros(len(workload)))
+            return workload.attributes.get("priority", of_snapshot).astype(float)
         names = workload.attributes.get(QOS, np.full(len(workload), ""))
         return _looked_up(names, self.classes) + _looked_up(partitions_of(workload), self.partition_classes)
 

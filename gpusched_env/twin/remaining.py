@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.metrics import StepFunction
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces.parsing.slurm_fields import cause_of
+from gpusched_env.traces.parsing.slurm_reasons import meaning_of
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
 from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded
@@ -80,12 +80,12 @@ def _waits(what: str, chosen: np.ndarray, wait_s: np.ndarray) -> Remainder:
 
 
 def _by_cause(what: str, workload: Workload, chosen: np.ndarray, waited_s: np.ndarray) -> list[Remainder]:
-    """Return how many of the chosen jobs waited for each of CAUSES, and how long."""
+    """Return how many of the chosen jobs waited for each cause of slurm_reasons.py, and how long."""
     if REASON not in workload.attributes:
         causes = np.full(len(workload), UNKNOWN)
     else:
         reasons, at = np.unique(workload.attributes[REASON], return_inverse=True)
-        causes = np.array([cause_of(reason) or OTHER for reason in reasons.tolist()])[at]
+        causes = np.array([meaning_of(reason)[0] or OTHER for reason in reasons.tolist()])[at]
     found = [
         Remainder(f"{what}: {cause}", int(rows.sum()), float(waited_s[rows].sum()) / HOUR_S)
         for cause in dict.fromkeys(causes[chosen].tolist())

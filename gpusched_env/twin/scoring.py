@@ -10,11 +10,12 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.event_log import RESUME
 from gpusched_env.metrics import StepFunction, job_times
 from gpusched_env.portable import arrays
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
-from gpusched_env.twin.model import ALL, GroupScore, Score, Twin, partitions_of
+from gpusched_env.twin.model import ALL, GroupScore, Score, Twin
 from gpusched_env.twin.recorded import Recorded, used
 
 HOUR_S: Final = 3600.0
@@ -41,11 +42,18 @@ def off(recorded_s: np.ndarray, predicted_s: np.ndarray) -> np.ndarray:
 
 
 def replayed_starts(twin: Twin, workload: Workload) -> np.ndarray:
-    """float64 [J] [s]: first start of each job of a log under the twin's policy; NaN = no pool can run the job."""
+    """float64 [J] [s]: start of each job of a log under the twin's policy; NaN = no pool can run the job.
+
+    With Kueue, that of a preempted job is its last start, as the log tells it.
+    """
     start_s = np.full(len(workload), np.nan)
     for problem in twin.problems(workload):
         log = simulate(problem.instance, make_scheduler(problem.spec))
-        start_s[problem.rows] = job_times(problem.instance, log)["first_start_s"]
+        own_s = job_times(problem.instance, log)["first_start_s"]
+        if twin.of_kueue:
+            again = log.events[log.events["kind"] == RESUME]
+            own_s[again["job"]] = again["time_s"]  # in order of time, so that the last one stays
+        start_s[problem.rows] = own_s
     return start_s
 
 
@@ -55,7 +63,7 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
     scored = (recorded.arrival_s >= from_s) & ~np.isnan(start_s)
     waits = (recorded.start_s - recorded.arrival_s)[scored], (start_s - recorded.arrival_s)[scored]
     per_node = max(group.gpus for pool in twin.pools for group in pool.groups)
-    partition, size = partitions_of(workload)[scored], size_names(recorded.gpus[scored], per_node)
+    partition, size = twin.groups_of(workload)[scored], size_names(recorded.gpus[scored], per_node)
     rows = tuple(
         _group(name, length, waits[0][chosen], waits[1][chosen]) for name, length, chosen in _rows(partition, size)
     )
@@ -67,7 +75,8 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
     if not len(parts[0]):
         return Score(rows)
     error = arrays.mean(np.abs(parts[1] - parts[0]))
-    return Score(rows, error, *(used(one, arrival_s, twin.gpus) for one in held))
+    recorded_part, predicted_part = (used(one, arrival_s, twin.gpus) for one in held)
+    return Score(rows, error, recorded_part, predicted_part)
 
 
 def groups_of(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:

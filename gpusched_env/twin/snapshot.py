@@ -47,6 +47,7 @@ class PresentJob:
     start_s : start of a running job [s]; NaN = it waits
     limit_s : time limit [s]; NaN = unknown or none
     user, account, partition, qos : names; "" = unknown
+    queue : ClusterQueue of Kueue, or the LocalQueue as ``namespace/name``; "" = unknown
     priority : priority class, >= 0; policies that know classes read it
     nodes : name or number of each node -> GPUs that the running job holds there; empty = unknown
     dependency : of a queued job, as in ``sbatch --dependency``, with ids of the snapshot; other ids have ended
@@ -67,6 +68,7 @@ class PresentJob:
     account: str = ""
     partition: str = ""
     qos: str = ""
+    queue: str = ""
     priority: float = 0.0
     nodes: dict[str, int] = field(default_factory=dict)
     dependency: str = ""
@@ -76,7 +78,7 @@ class PresentJob:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name in ("id", "user", "account", "partition", "qos"):
+        for name in ("id", "user", "account", "partition", "qos", "queue"):
             if len(getattr(self, name)) > LONGEST:
                 raise GpuschedError(f"{name} is longer than {LONGEST} characters")
         if not self.id:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,11 +16,13 @@ from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
 from gpusched_env.traces.parsing.columns import NODES, UNEVEN
 from gpusched_env.traces.parsing.containers import open_trace
-from gpusched_env.traces.parsing.dependencies import other_jobs, well_formed, without_fate
+from gpusched_env.traces.parsing.dependencies import other_jobs, tasks_of, well_formed, with_tasks, without_fate
 from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.traces.slurm_files.json_tables import SQUEUE_KEYS, is_json, told
+from gpusched_env.traces.slurm_files.json_tables import squeue_rows as json_rows
 from gpusched_env.twin.snapshot import UNTOLD, PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
 from gpusched_env.twin.waiting_reasons import kind_of
@@ -43,6 +45,7 @@ FORMAT: Final = (
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
     bar_columns("jobid", "st", "time"),
+    SQUEUE_KEYS,
 )  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
@@ -54,7 +57,7 @@ MOST_TASKS: Final = 100_000  # of one array
 
 
 def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int = 0) -> Snapshot:
-    """Read what ``squeue --format FORMAT`` or plain ``squeue`` prints.
+    """Read what ``squeue --format FORMAT``, plain ``squeue`` or ``squeue --json`` prints.
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
@@ -64,15 +67,17 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
     START_TIME.
 
-    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
+    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs,
+    or last_update of JSON.
     ``gpus_per_node`` 0: jobs without TRES are left out.
     """
     path = Path(path)
-    table, stamps = _Table(gpus_per_node), Stamps()
-    for place, row in squeue_rows(path):
+    table, stamps, rest = _Table(gpus_per_node), Stamps(), dict[str, Any]()
+    for place, row in json_rows(path, rest) if is_json(path) else squeue_rows(path):
         with skippable:
             table.read(place, row, stamps)
     if math.isnan(time_s):
+        table.nows += [float(text) for text in [told(rest, "last_update")] if text.isdecimal()]
         if not table.nows:
             raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
         time_s = max(table.nows)
@@ -160,12 +165,13 @@ class _Table:
         self.gpus_per_node = gpus_per_node
         self.jobs: list[PresentJob] = []
         self.held: list[str] = []
+        self.gpuless: list[str] = []  # jobs without GPUs, or whose GPUs the file does not tell
         self.reasons: dict[str, str] = {}
         self.untold: dict[str, tuple[Place, tuple[str, ...]]] = {}  # running job whose GPUs are not told -> its nodes
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
-        self.other = self.gpuless = self.undated = self.uneven = 0
+        self.other = self.undated = self.uneven = 0
 
     def read(self, place: Place, row: dict[str, str], stamps: Stamps) -> None:
         """Read one row."""
@@ -189,7 +195,7 @@ class _Table:
         gpus = self._gpus(place, row, count)
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
-            self.gpuless += 1
+            self.gpuless.append(row["id"])
             if runs and not row.get("tres"):
                 self.untold[row["id"]] = place, names_in(place, "NODELIST", listed) if listed else ()
             return
@@ -253,7 +259,7 @@ class _Table:
         notes = [
             f"{count:,} {what}"
             for count, what in (
-                (self.gpuless, "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
+                (len(self.gpuless), "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
                 (self.other, "jobs in other states than running and pending are left out"),
                 (self.uneven, UNEVEN),
                 (self.undated, "jobs without SUBMIT_TIME: queued ones count as arriving now, in the order of the file"),
@@ -262,7 +268,7 @@ class _Table:
         ]
         notes += skipped_notes()
         jobs = self._joined(jobs)
-        jobs, lost = _with_known(jobs)
+        jobs, lost = _with_known(jobs, (*self.held, *self.gpuless))
         found = snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
         for job_id, (place, nodes) in self.untold.items():
             for name in (name for name in nodes if name in found.node_names):
@@ -298,7 +304,7 @@ class _Table:
             equal = len({job.gpus / (job.max_nodes or 1) for job in own}) == 1 and all(
                 job.min_nodes == job.max_nodes > 0 for job in own
             )
-            counts = dict.fromkeys(NODES, count if equal else 0)
+            counts: dict[str, Any] = dict.fromkeys(NODES, count if equal else 0)
             found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told, **counts))
         return found
 
@@ -308,9 +314,15 @@ def _leader(name: str) -> str:
     return name.partition("+")[0]
 
 
-def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:
-    """Return the jobs that depend on jobs of the list only, and the ids of the others; squeue tells only open ones."""
+def _with_known(jobs: list[PresentJob], others: Sequence[str]) -> tuple[list[PresentJob], list[str]]:
+    """Return the jobs that depend on jobs of the list only, and the ids of the rest; squeue tells only open ones.
+
+    ``others`` : ids of other rows. A job that depends on an array depends on all its tasks.
+    """
     lost: list[str] = []
+    known = {job.id for job in jobs}
+    tasks = tasks_of((*(job.id for job in jobs), *others))
+    jobs = [replace(job, dependency=with_tasks(job.dependency, known, tasks)) for job in jobs]
     while True:
         known = {job.id for job in jobs}
         kept = [job for job in jobs if known.issuperset(other_jobs(job.dependency))]

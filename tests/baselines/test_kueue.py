@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -11,11 +13,13 @@ from kueue_reference import Kueue, Policies
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.queues.state import KUEUE, build
 from gpusched_env.baselines.queues.usage import hold
+from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, RELEASE
+from gpusched_env.metrics import job_times
 from gpusched_env.problem.tenants import Tenant
 from gpusched_env.problem.workload import TENANT
 from gpusched_env.simulator import simulate
-from tests.baselines.test_tenants import Job, last_start, preempted, present_share, shared
+from tests.baselines.test_tenants import Job, last_start, play_both, preempted, present_share, shared
 
 # --- fair sharing
 
@@ -140,11 +144,56 @@ def test_a_reservation_does_not_stop_jobs_that_come_before_it() -> None:
     assert last_start(shared(within, STRICT, "16x1"), "kueue:queueing=strict") == 10
 
 
+# --- policies of each queue
+
+
+def starts_of(tree: list[Tenant], jobs: list[Job], cluster: str) -> list[float]:
+    instance = shared(tree, jobs, cluster)
+    starts: list[float] = job_times(instance, play_both(instance, "kueue"))["first_start_s"].tolist()
+    return starts
+
+
+def test_each_queue_has_its_own_strategy() -> None:
+    """A job of 4 GPUs waits in both queues, each of which has one of 4 GPUs left: only the strict one blocks a job."""
+    tree = [
+        Tenant("strict", quota=4, borrow=0, lend=0, rules="queueing=strict"), Tenant("loose", quota=4, borrow=0, lend=0)
+    ]  # fmt: skip
+    jobs = [(at, name, gpus, 100, 0) for at, gpus in ((0, 3), (1, 4), (2, 1)) for name in ("strict", "loose")]
+    assert starts_of(tree, jobs, "2x4") == [0, 0, 100, 102, 200, 2]
+
+
+def test_each_queue_preempts_as_it_says() -> None:
+    """Both queues have lent their 2 GPUs; only the job of the queue that reclaims stops a borrower, the other waits."""
+    tree = [Tenant("lender", quota=2), Tenant("taker", quota=2, rules="reclaim=any"), Tenant("guest")]
+    jobs = [(0, "guest", 2, 100, 0), (1, "guest", 2, 100, 0), (2, "lender", 2, 10, 5), (3, "taker", 2, 10, 0)]
+    assert starts_of(tree, jobs, "1x4") == [0, 1, 13, 3]
+    assert preempted(shared(tree, jobs, "1x4"), "kueue") == [1]
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("queueing=lax", "unknown queueing 'lax'"),
+        ("fair=on", "tenant 'A', rules 'fair=on': unknown rule of a queue 'fair'"),
+        ("strict", "tenant 'A', rules 'strict': 'strict' is not of the form parameter=value"),
+        ("threshold=low", "tenant 'A', rules 'threshold=low', threshold='low': expected a value like inf"),
+    ],
+)
+def test_wrong_rules_of_a_queue_are_refused(rules: str, message: str) -> None:
+    instance = shared([Tenant("A", quota=2, rules=rules)], [(0, "A", 1, 1, 0)], "1x2")
+    with pytest.raises(SchedulerError, match=re.escape(message)):
+        simulate(instance, make_scheduler("kueue"))
+
+
 # --- random runs
 
 
-def random_run(seed: int) -> tuple[list[Tenant], list[Job], int, Policies]:
-    """Tenants in one to three levels, jobs, GPUs of the cluster, and policies."""
+def written(policies: Policies) -> str:
+    return ",".join(f"{name}={str(value).lower()}" for name, value in vars(policies).items())
+
+
+def random_run(seed: int) -> tuple[list[Tenant], list[Job], int, Policies, dict[str, Policies]]:
+    """Tenants in one to three levels, jobs, GPUs of the cluster, policies, and those of queues with their own."""
     rng = np.random.default_rng(seed)
 
     def tenant(name: str, parent: str = "", most: int = 4) -> Tenant:
@@ -171,29 +220,37 @@ def random_run(seed: int) -> tuple[list[Tenant], list[Job], int, Policies]:
         )
         for _ in range(rng.integers(2, 26))
     ]  # fmt: skip
-    policies = Policies(
-        str(rng.choice(["best-effort", "strict"])), str(rng.choice(["never", "lower", "newer"])),
-        str(rng.choice(["never", "lower", "any", "any"])), str(rng.choice(["never", "never", "lower"])),
-        float(rng.choice([0, 1, math.inf])), bool(rng.random() < 0.5), bool(rng.random() < 0.7),
-    )  # fmt: skip
+
+    def drawn() -> Policies:
+        return Policies(
+            str(rng.choice(["best-effort", "strict"])), str(rng.choice(["never", "lower", "newer"])),
+            str(rng.choice(["never", "lower", "any", "any"])), str(rng.choice(["never", "never", "lower"])),
+            float(rng.choice([0, 1, math.inf])), bool(rng.random() < 0.5), bool(rng.random() < 0.7),
+        )  # fmt: skip
+
+    policies = drawn()
+    own = {t.name: drawn() for t in leaves if rng.random() < 0.7} if seed % 2 else {}
+    tree = [
+        dataclasses.replace(t, rules=written(own[t.name]).partition(",fair=")[0]) if t.name in own else t for t in tree
+    ]
     room = {t.name: Kueue(tree, [], gpus, policies).nodes[t.name].potential for t in leaves}
-    return tree, sorted(job for job in jobs if job[2] <= min(gpus, room[job[1]])), gpus, policies
+    return tree, sorted(job for job in jobs if job[2] <= min(gpus, room[job[1]])), gpus, policies, own
 
 
 def test_random_runs_are_those_of_the_reference() -> None:
     """Every start and every preemption, in the runs in which no job is spared by a rule of ours."""
     compared = preemptions = 0
     for seed in range(900):
-        tree, jobs, gpus, policies = random_run(seed)
+        tree, jobs, gpus, policies, own = random_run(seed)
         if not jobs:
             continue
-        reference = Kueue(tree, jobs, gpus, policies)
+        reference = Kueue(tree, jobs, gpus, policies, own)
         expected = reference.run()
         if reference.met_spared:
             continue
         compared += 1
         preemptions += reference.preemptions
-        spec = "kueue:" + ",".join(f"{name}={str(value).lower()}" for name, value in vars(policies).items())
+        spec = f"kueue:{written(policies)}"
         log = simulate(shared(tree, jobs, f"1x{gpus}"), make_scheduler(spec))
         found: list[list[float]] = [[] for _ in jobs]
         for event in log.events[log.events["gpu_count"] > 0]:

@@ -173,9 +173,22 @@ def test_jobs_without_a_limit_get_that_of_their_partition() -> None:
         assert starts(instance, "slurm") == [begin]
 
 
+def node_counts(gpus: int, nodes: tuple[int, int]) -> list[tuple[int, int]]:
+    """Numbers of nodes, at least and at most, on which some nodes of 2 GPUs can hold a gang; 0, 0 = no demand."""
+    found = [(0, 0), (1, gpus)]
+    if gpus % 2 == 0:
+        found.append((gpus // 2, gpus // 2))
+    if gpus <= nodes[1] - nodes[0] + 1:
+        found.append((gpus, gpus))
+    return found
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> Instance:
-    """Jobs that keep their limits, on overlapping partitions of six nodes, with up to two reservations."""
+    """Jobs that keep their limits, on overlapping partitions of six nodes, with up to two reservations.
+
+    In some problems, jobs demand a number of nodes of 2 GPUs.
+    """
     ranges = draw(
         st.lists(st.sampled_from([(0, 1), (0, 3), (2, 5), (4, 5), (0, 5)]), min_size=1, max_size=3, unique=True)
     )
@@ -184,9 +197,13 @@ def problems(draw: st.DrawFn) -> Instance:
     gpus = [draw(st.integers(1, 2 * (ranges[p][1] - ranges[p][0] + 1))) for p in of_job]
     minutes = np.array([draw(st.integers(1, 30)) for _ in range(count)], float)
     late = np.array([draw(st.integers(0, 3)) for _ in range(count)], float)
+    attributes = {"partition": np.array([f"p{p}" for p in of_job])}
+    if draw(st.booleans()):
+        demands = [draw(st.sampled_from(node_counts(g, ranges[p]))) for g, p in zip(gpus, of_job, strict=True)]
+        attributes |= dict(zip(("min_nodes", "max_nodes"), np.array(demands).T, strict=True))
     workload = Workload.from_columns(
         [MINUTE_S * draw(st.integers(0, 30)) for _ in range(count)], gpus, minutes * MINUTE_S,
-        estimate_s=(minutes + late) * MINUTE_S, attributes={"partition": np.array([f"p{p}" for p in of_job])},
+        estimate_s=(minutes + late) * MINUTE_S, attributes=attributes,
     )  # fmt: skip
     parts = tuple(Partition(f"p{i}", f"{a}-{b}", tier=draw(st.integers(0, 1))) for i, (a, b) in enumerate(ranges))
     reserved = []

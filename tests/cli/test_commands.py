@@ -197,8 +197,9 @@ def test_schedulers_are_listed_with_parameters_and_explained() -> None:
         (["run", "--scheduler", "fifo", "--scenario", "nowhere.json"], "cannot be read"),
         (["run", "--scheduler", "fifo", "--cluster", "8"], "write NODESxGPUS"),
         (["run", "--scheduler", "fifo", "--cluster", "1x2"], "but the cluster has 2"),
-        (["run", "--scheduler", "fifo", "--workload", "phily:log.csv"], "did you mean 'philly'"),
-        (["run", "--scheduler", "fifo", "--workload", "philly:nowhere.csv"], "no such file"),
+        (["run", "--scheduler", "fifo", "--cluster", "2x4", "--workload", "phily:log.csv"], "did you mean 'philly'"),
+        (["run", "--scheduler", "fifo", "--cluster", "2x4", "--workload", "philly:nowhere.csv"], "no such file"),
+        (["run", "--scheduler", "fifo", "--workload", "philly:log.csv"], "on which machines? Give --cluster"),
         (["run", "--scheduler", "fifo", "--log", "log.csv"], "must end in .npz or .txt"),
         (["run", "--scheduler", "fifo", "--plot", "plot.gif"], "must end in .png or .svg or .pdf"),
         (["compare", "--schedulers", "fifo,fifo"], "are the same"),
@@ -315,6 +316,53 @@ def test_help_of_every_command_and_version_import_nothing_heavy_and_compile_noth
     heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "plotly"}
     assert not (heavy | {"gpusched_env.simulator"}) & set(modules.split())
     assert not list(tmp_path.iterdir())
+
+
+WIDE = "job_id,arrival_s,duration_s,num_gpus,gpu_types\n1,0,100,64,\n2,10,200,8,A100\n3,20,300,128,H100|A100\n"
+
+
+def test_a_log_without_a_scenario_takes_nothing_from_one(tmp_path: Path) -> None:
+    """The 64 and 128 GPUs are more than the scenario that is played by default draws, and run times are the log's."""
+    (tmp_path / "log.csv").write_text(WIDE, encoding="utf-8")
+    log, output = f"csv:{tmp_path / 'log.csv'}", tmp_path / "runs.json"
+    result = gpusched("run", "--workload", log, "--cluster", "32x8", "--scheduler", "fifo", "--output", output)
+    assert "3 jobs kept" in result.stdout
+    assert "fifo on csv:log.csv + 32x8 (" in result.stdout
+    (run,) = json.loads(output.read_text(encoding="utf-8"))["results"]
+    assert (run["metrics"]["jobs"], run["metrics"]["mean_jct_s"], run["metrics"]["makespan_s"]) == (3, 200.0, 320.0)
+
+
+def test_a_job_larger_than_the_cluster_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(WIDE, encoding="utf-8")
+    command = "run", "--workload", f"csv:{tmp_path / 'log.csv'}", "--cluster", "4x8", "--scheduler", "fifo"
+    told = gpusched(*command).stderr
+    assert "job 2: demands 128 GPUs but the cluster has 32 (jobs that demand more: 2)" in told
+    assert "--max-gpus 32" in told
+    assert gpusched(*command, "--max-gpus", "32").exit_code == 0
+
+
+def test_every_drop_and_every_ignored_demand_is_in_every_output(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(WIDE, encoding="utf-8")
+    files = {kind: tmp_path / f"out.{kind}" for kind in ("json", "csv", "html")}
+    command = "--workload", f"csv:{tmp_path / 'log.csv'}", "--cluster", "8x8", "--max-gpus", "64"
+    dropped = "dropped: more than 64 GPUs (max_gpus)"
+    ignored = "ignored: jobs ask for a GPU type other than V100"
+    for kind in ("json", "csv"):
+        more = ("--report", files["html"]) if kind == "csv" else ()
+        result = gpusched("compare", *command, "--schedulers", "fifo,sjf", "--output", files[kind], *more)
+        assert result.exit_code == 0, result.stderr
+        assert "dropped 1: more than 64 GPUs (max_gpus)" in result.stdout
+        assert f"{ignored}: 1" in result.stdout
+    for run in json.loads(files["json"].read_text(encoding="utf-8"))["results"]:
+        assert run["caveats"] == {dropped: 1, ignored: 1}
+    with files["csv"].open(encoding="utf-8", newline="") as stream:
+        assert [row["caveats"] for row in csv.DictReader(stream)] == [f"{dropped}: 1; {ignored}: 1"] * 2
+    page = files["html"].read_text(encoding="utf-8")
+    for line in (dropped, ignored):
+        assert f"<p>{line}: 1</p>" in page
+    (shown,) = json.loads(gpusched("run", *command, "--scheduler", "fifo", "--json").stdout)["tables"]
+    assert shown["rows"][0]["caveats"] == {dropped: 1, ignored: 1}
+    assert shown["notes"][-1] == f"{ignored}: 1"
 
 
 @pytest.mark.parametrize(

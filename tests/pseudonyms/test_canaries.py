@@ -21,8 +21,8 @@ from gpusched_env.pseudonyms.tables import TABLES as TABLE_KINDS
 from gpusched_env.pseudonyms.tables import writer_of
 from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import read_slurm_cluster, read_trace
-from gpusched_env.traces.kubernetes.nodes import PRODUCT
-from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
+from gpusched_env.traces.kubernetes.objects import PRODUCTS
+from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUES
 from gpusched_env.traces.slurm_files.kinds import DEFAULT
 from tests.pseudonyms.test_logs import OWN, SACCT, WORKLOAD
 from tests.pseudonyms.test_of_clusters import FILES, KEY, SQUEUE, TABLES
@@ -38,11 +38,13 @@ JSON: Final = ("kueue", "kubernetes", "volcano", "json")
 POD: Final = {
     "kind": "Pod",
     "metadata": {
-        "name": "p", "namespace": "n", "creationTimestamp": "2025-03-03T09:00:00Z", "labels": {PRODUCT: "H100"},
-        "ownerReferences": [{"kind": "PyTorchJob", "name": "j"}], "annotations": {GROUPS[0]: "g", QUEUE: "q"},
+        "name": "p", "namespace": "n", "creationTimestamp": "2025-03-03T09:00:00Z", "labels": {PRODUCTS[0]: "H100"},
+        "ownerReferences": [{"kind": "PyTorchJob", "name": "j"}],
+        "annotations": {**dict.fromkeys(GROUPS, "g"), **dict.fromkeys(QUEUES, "q")},
     },
     "spec": {
-        "nodeName": "a", "nodeSelector": {PRODUCT: "H100"}, "priority": 3,
+        "nodeName": "a", "nodeSelector": {PRODUCTS[0]: "H100"}, "priority": 3, "schedulingGroup": {"podGroupName": "g"},
+        "workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": "r"},
         "containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/mig-1g.5gb": 1}}}],
     },
     "status": {
@@ -72,7 +74,7 @@ VOLCANO_QUEUE: Final = {
 }
 NODE: Final = {
     "kind": "Node",
-    "metadata": {"name": "a", "labels": {PRODUCT: "NVIDIA-A100-MIG-1g.5gb", "kubernetes.io/hostname": "a"}},
+    "metadata": {"name": "a", "labels": {PRODUCTS[0]: "NVIDIA-A100-MIG-1g.5gb", "kubernetes.io/hostname": "a"}},
     "spec": {"unschedulable": True, "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}], "providerID": "x"},
     "status": {
         "allocatable": {"nvidia.com/gpu": "8", "example.com/gpu": "1", "hugepages-2Mi": "0", "memory": "9Gi"},
@@ -101,7 +103,7 @@ LOCAL_QUEUE: Final = {
 FLAVOR: Final = {
     "kind": "ResourceFlavor",
     "metadata": {"name": "h", "uid": "u"},
-    "spec": {"nodeLabels": {PRODUCT: "H100"}, "topologyName": "t", "tolerations": [{"key": "k"}]},
+    "spec": {"nodeLabels": {PRODUCTS[0]: "H100"}, "topologyName": "t", "tolerations": [{"key": "k"}]},
 }
 PRIORITY: Final = {"kind": "WorkloadPriorityClass", "metadata": {"name": "w"}, "value": 10, "description": "d"}
 SNAPSHOT: Final = {  # ours: no format of the command
@@ -180,7 +182,14 @@ def _in_json(value: object) -> Iterator[object]:
             for name in (CANARY, key + CANARY, f"nvidia.com/{CANARY}", f"hugepages-{CANARY}", f"limits.{CANARY}/gpu"):
                 yield {name if old == key else old: new for old, new in value.items()}
         yield {**value, CANARY: CANARY}
-        yield {**value, "name": CANARY, "state": CANARY, "kind": CANARY, "reason": CANARY, "labels": {PRODUCT: CANARY}}
+        yield {
+            **value,
+            "name": CANARY,
+            "state": CANARY,
+            "kind": CANARY,
+            "reason": CANARY,
+            "labels": {PRODUCTS[0]: CANARY},
+        }
     elif isinstance(value, list):
         for at, one in enumerate(value):
             for made in _in_json(one):

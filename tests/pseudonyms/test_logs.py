@@ -17,7 +17,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.pseudonyms.writing import pseudonymise
-from gpusched_env.traces import read_cluster, read_kueue_tenants, read_trace
+from gpusched_env.traces import read_cluster, read_kueue_quotas, read_trace
 from gpusched_env.twin import Pool, Twin, write_twin
 
 KEY: Final = b"a secret of more than sixteen bytes"
@@ -193,7 +193,12 @@ def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
     queue = {
         "kind": "ClusterQueue",
         "metadata": {"name": "zebra2"},
-        "spec": {"cohort": "zebra3", "resourceGroups": groups},
+        "spec": {
+            "cohort": "zebra3",
+            "resourceGroups": groups,
+            "queueingStrategy": "StrictFIFO",
+            "preemption": {"reclaimWithinCohort": "LowerPriority"},
+        },
     }
     for one in (node, queue):
         (tmp_path / "log").write_text(json.dumps(one))
@@ -203,9 +208,10 @@ def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
             cluster, _ = read_cluster(f"kubernetes:{tmp_path / 'out'}")
             assert cluster.describe() == "8 GPUs: 1 nodes x 8 H100 in 1 racks"
         else:
-            tenants, _ = read_kueue_tenants(tmp_path / "out")
+            (tenants, *_), _ = read_kueue_quotas(tmp_path / "out")
             assert [tenant.quota for tenant in tenants.tree] == [8, 8]
             assert tenants.tree[1].parent == tenants.tree[0].name
+            assert tenants.tree[1].rules == "queueing=strict,reclaim=lower"
 
 
 def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
@@ -228,8 +234,8 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
             "fifo",
             "--workload",
             f"slurm:{out}",
-            "--profiles",
-            "unit",
+            "--cluster",
+            "2x8",
             "--report",
             str(tmp_path / "made" / "r.html"),
         ],
@@ -240,8 +246,8 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
             "sacct",
             "--workload",
             f"slurm:{out}",
-            "--profiles",
-            "unit",
+            "--cluster",
+            "2x8",
             "--output",
             str(tmp_path / "made" / "e.txt"),
         ],

@@ -9,10 +9,24 @@ preempted since the last arrival or completion, is no victim. Preemption is free
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from gpusched_env.problem.tenants import Tenant
+
+
+@dataclass
+class Policies:
+    """The fields of a ClusterQueue, and fair sharing, which is one switch for all of them."""
+
+    queueing: str = "best-effort"
+    within: str = "never"
+    reclaim: str = "never"
+    borrow_within: str = "never"
+    threshold: float = math.inf
+    fair: bool = False
+    initial: bool = True
 
 
 @dataclass(eq=False)
@@ -44,6 +58,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
     usage: int = 0
     running: list[Work] = field(default_factory=list)
+    policies: Policies = field(default_factory=Policies)
 
     @property
     def subtree_quota(self) -> int:
@@ -125,28 +140,23 @@ def lowest_subtree(queue: Node, gpus: int) -> tuple[int, bool]:
     return queue.path[-1].height, False
 
 
-@dataclass
-class Policies:
-    """The fields of a ClusterQueue; all queues have the same."""
-
-    queueing: str = "best-effort"
-    within: str = "never"
-    reclaim: str = "never"
-    borrow_within: str = "never"
-    threshold: float = math.inf
-    fair: bool = False
-    initial: bool = True
-
-
 class Kueue:
     """A cluster without any physical limit besides the quotas."""
 
-    def __init__(self, tree: Sequence[Tenant], jobs: Sequence[tuple], gpus: int, policies: Policies) -> None:
+    def __init__(
+        self,
+        tree: Sequence[Tenant],
+        jobs: Sequence[tuple],
+        gpus: int,
+        policies: Policies,
+        own: Mapping[str, Policies] = MappingProxyType({}),
+    ) -> None:
         self.policies = policies
         self.root = Node("", None, 0)
         self.nodes = {"": self.root}
         for t in tree:  # parents first
             node = Node(t.name, self.nodes[t.parent], t.quota, t.borrow, t.lend, t.weight)
+            node.policies = own.get(t.name, policies)
             node.parent.children.append(node)
             self.nodes[t.name] = node
         quota = {"": gpus} | {t.name: t.quota for t in tree}
@@ -181,7 +191,7 @@ class Kueue:
         return not spared
 
     def candidates(self, job: Work, queue: Node) -> list[Work]:
-        policy = self.policies.within if queue is job.queue else self.policies.reclaim
+        policy = job.queue.policies.within if queue is job.queue else job.queue.policies.reclaim
         found = [work for work in queue.running if self.may(policy, job, work)]
         return sorted((work for work in found if self.is_victim(work)), key=self.newest_of_lowest)
 
@@ -200,7 +210,7 @@ class Kueue:
         return kept
 
     def classical(self, job: Work) -> list[Work]:
-        queue, p = job.queue, self.policies
+        queue, p = job.queue, job.queue.policies
         hierarchy: list[tuple[Work, Node]] = []
         priority: list[tuple[Work, Node]] = []
         advantage, rest, below = not queue.borrows(job.gpus), max(0, job.gpus - queue.local_available), queue
@@ -246,7 +256,7 @@ class Kueue:
         queue = job.queue
         left: dict[Node, list[Work]] = {}
         for other in self.root.queues:
-            if other is queue or (self.policies.reclaim != "never" and other.borrows()):
+            if other is queue or (queue.policies.reclaim != "never" and other.borrows()):
                 left[other] = self.candidates(job, other)
         queue.add(job.gpus)
         targets, retry = list[Work](), list[Work]()
@@ -322,10 +332,10 @@ class Kueue:
     # --- cycles
 
     def mode(self, job: Work) -> str:
-        p, queue = self.policies, job.queue
+        p, queue = job.queue.policies, job.queue
         if job.gpus <= queue.available:
             return "fit"
-        while_borrowing = p.borrow_within != "never" or (p.fair and p.reclaim != "never")
+        while_borrowing = p.borrow_within != "never" or (self.policies.fair and p.reclaim != "never")
         if job.gpus <= queue.nominal or lowest_subtree(queue, job.gpus)[1] or while_borrowing:
             return "preempt"
         return "nofit"
@@ -344,7 +354,7 @@ class Kueue:
         return level
 
     def head(self, queue: Node) -> Work | None:
-        strict = self.policies.queueing == "strict"
+        strict = queue.policies.queueing == "strict"
         for job in sorted(self.waiting[queue], key=lambda job: (-job.priority, job.row)):
             if job not in self.parked:
                 return job
@@ -363,9 +373,10 @@ class Kueue:
                     entries[queue] = (job, self.level(job, targets), self.mode(job))
                 else:
                     self.parked[job] = self.spared
-        if entries and self.policies.queueing == "strict" and self.policies.reclaim != "any":
+        if entries:
             for queue, jobs in self.waiting.items():
-                if jobs and queue not in entries:
+                p = queue.policies
+                if jobs and queue not in entries and p.queueing == "strict" and p.reclaim != "any":
                     job = min(jobs, key=lambda job: (-job.priority, job.row))
                     if self.mode(job) == "preempt":
                         entries[queue] = (job, self.level(job, ()), "reserve")

@@ -160,7 +160,7 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
     """philly-64-v1 with fewer jobs."""
     scenario = get_scenario("philly-64-v1")
     spec = scenario.workload
-    return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
+    return scenario.replace(workload=dataclasses.replace(spec, jobs=jobs), **changes)
 
 
 def thirty_jobs(name: str) -> Scenario:
@@ -210,13 +210,16 @@ def begin(instance: Instance, seed: int = 0) -> Simulation:
 def state_bytes(simulation: Simulation) -> list[bytes]:
     """The state as bytes, without scratch fields and the fill level of the log buffer."""
     state, log = simulation.arrays, simulation.log()
-    world, replicas = state.world.copy(), state.replicas.copy()
+    world, replicas, nodes = state.world.copy(), state.replicas.copy(), state.nodes.copy()
     for name in ("events", "event_gpus", "gpus_before"):
         world[name] = 0
     for name in ("benefit_s", "option", "offers"):
         replicas[name] = 0
-    kept = [name for name in state.fields if name not in ("world", "replicas", "chosen", "events", "event_gpus")]
-    arrays = [world, replicas, log.events, log.gpus, *(getattr(state, name) for name in kept)]
+    for name in ("gangs", "following", "hidden"):
+        nodes[name] = 0
+    apart = ("world", "replicas", "nodes", "chosen", "events", "event_gpus")
+    kept = [name for name in state.fields if name not in apart]
+    arrays = [world, replicas, nodes, log.events, log.gpus, *(getattr(state, name) for name in kept)]
     return [array.tobytes() for array in arrays]
 
 

@@ -23,7 +23,7 @@ from gpusched_env.traces import (
     ReadReport,
     describe_workload,
     read_cluster,
-    read_kueue_tenants,
+    read_kueue_quotas,
     read_slurm_cluster,
     read_table,
     read_trace,
@@ -61,7 +61,7 @@ def others() -> dict[str, tuple[str | bytes, Callable[[Path], tuple[Any, ReadRep
     """Files other than logs -> content and reader."""
     quotas, nodes = test_kubernetes.QUOTAS, test_kubernetes.NODES
     found: dict[str, tuple[str | bytes, Callable[[Path], tuple[Any, ReadReport]]]] = {
-        "quotas": (quotas, read_kueue_tenants),
+        "quotas": (quotas, read_kueue_quotas),
         "nodes": (nodes, lambda path: read_cluster(f"kubernetes:{path}")),
     }
     for name, text in test_clusters.FILES.items():
@@ -131,11 +131,11 @@ def test_junk_is_refused(tmp_path: Path, name: str, junk: bytes) -> None:
     ("name", "text"),
     [
         ("swf", b"1 0 0 50 4 -1 -1 4 60 -1 1 7 -1 -1 2 -1 0 -1\n2 1 0 50 4 -1 -1 4 60 -1 1 7 -1 -1 2 -1 1 -1\n"),
-        ("csv", b"id,arrival,gpus,duration,dependency\na,0,1,50,afterok:x\nb,1,1,50,afterok:a\n"),
+        ("csv", b"id,arrival,gpus,duration,dependency\na,0,1,50,afterok:x\nb,1,1,50,afterok:a\nx,0,0,1,\n"),
     ],
 )
 def test_remarks_about_dependencies_have_places(tmp_path: Path, name: str, text: bytes) -> None:
-    """The first job depends on one that the log lacks, the second one on the first."""
+    """The first job depends on one that is not kept, the second one on the first."""
     path = tmp_path / "log"
     path.write_bytes(text)
     workload, report = read_trace(f"{name}:{path}")

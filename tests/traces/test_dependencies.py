@@ -14,6 +14,7 @@ from gpusched_env.evaluation.accounting import export_run
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import simulate
 from gpusched_env.traces import read_trace
+from gpusched_env.traces.parsing.dependencies import LOST
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 
@@ -62,12 +63,63 @@ def test_columns_of_a_csv(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(
         "job_id,arrival,gpus,duration,depends_on,earliest_start_min\n"
-        'a,0,1,30,,\nb-1,5,1,30,afterok:a,\nc,6,1,30,"afterok:a:b-1+2,afterany:gone",0.5\n'
+        'a,0,1,30,,\nb-1,5,1,30,afterok:a,\nc,6,1,30,"afterok:a:b-1+2,afterany:cpu",0.5\ncpu,0,0,30,,\n'
     )
     jobs, report = read_trace(f"csv:{path}")
     assert jobs.attributes["dependency"].tolist() == ["", "afterok:0", "afterok:0:1+2"]
     assert jobs.attributes["begin_s"].tolist() == [0.0, 0.0, 30.0]
     assert [count for note, count in report.notes.items() if "ignored" in note] == [1]
+
+
+def test_a_dependency_on_an_array_waits_for_all_its_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    rows = [
+        "7_1,0,1,30,",
+        "7_2,0,1,90,",
+        "17_1,0,1,30,",
+        "7_3,0,0,30,",
+        "8,5,1,9,afterok:7+1",
+        "9,5,1,9,afterany:7_*(unfulfilled)",
+    ]
+    rows += ['10,6,1,9,"afterok:7_2:8"']
+    path.write_text("\n".join(["job_id,arrival,gpus,duration,dependency", *rows]) + "\n")
+    jobs, report = read_trace(f"csv:{path}")
+    assert jobs.attributes["dependency"].tolist()[3:] == ["afterok:0+1:1+1", "afterany:0:1", "afterok:1:4"]
+    assert report.notes[LOST] == 2  # the task without GPUs
+    instance = Instance(Cluster.parse("1x8"), jobs, semantics=FREE)
+    starts = job_times(instance, simulate(instance, make_scheduler("fifo")))["arrival_s"]
+    assert starts[3:5].tolist() == [150.0, 90.0]
+
+
+def test_a_dependency_on_an_id_that_no_row_has_is_refused_with_its_line(tmp_path: Path) -> None:
+    for header, first, other in (("job_id", "a", "gone"), ("job_id", "7_1", "8"), ("user", "x", "5")):
+        path = tmp_path / "jobs.csv"
+        path.write_text(f"{header},arrival,gpus,duration,dependency\n{first},0,1,30,\nb,5,1,30,afterok:{other}\n")
+        with pytest.raises(TraceError, match=f"line 3, field 'dependency': '{other}': no job has this id"):
+            read_trace(f"csv:{path}")
+        assert read_trace(f"csv:{path}", skip_bad_rows=True)[1].notes == {LOST: 1}
+
+
+def test_the_header_of_swf_tells_the_time_of_its_first_second(tmp_path: Path) -> None:
+    def written(name: str, *heads: str) -> str:
+        (tmp_path / name).write_text("".join(f"; {head}\n" for head in heads) + line(1, 60, 10) + line(2, 90, 10))
+        return f"swf:{tmp_path / name}"
+
+    assert read_trace(written("a.swf", "UnixStartTime: 1740992400"))[1].origin == "2025-03-03T09:01:00"
+    assert (
+        read_trace(written("a.swf", "UnixStartTime: 1740992400", "TimeZone: 3600"))[1].origin == "2025-03-03T10:01:00"
+    )
+    assert read_trace(written("a.swf"))[1].origin == ""
+    assert read_trace(written("a.swf", "UnixStartTime: -1"))[1].origin == ""
+    with pytest.raises(TraceError, match="field 'UnixStartTime': 'soon'"):
+        read_trace(written("a.swf", "UnixStartTime: soon"))
+    workload = sessions(0, False)
+    instance = Instance(Cluster.parse("2x4"), workload, semantics=FREE)
+    export_run(instance, simulate(instance, make_scheduler("fifo")), "swf", tmp_path / "run", "2024-02-29T12:00:00")
+    assert read_trace(f"swf:{tmp_path / 'run'}")[1].origin == "2024-02-29T12:00:00"
+    written("b-1.swf", "UnixStartTime: 1000")
+    (tmp_path / "b-2.swf").write_text("; UnixStartTime: 2000\n" + line(3, 5, 10))
+    assert read_trace(f"swf:{tmp_path}/b-*.swf")[0].jobs["arrival_s"].tolist() == [0.0, 30.0, 945.0]
 
 
 def test_a_csv_may_have_the_dependencies_that_squeue_prints(tmp_path: Path) -> None:

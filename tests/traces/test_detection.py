@@ -95,5 +95,5 @@ def test_a_scenario_is_the_same_whether_its_format_is_given_or_found(tmp_path: P
     assert found.instance(0).fingerprint() == given.instance(0).fingerprint()
     path.write_bytes(SAMPLES["tiresias"][0])
     assert found.fingerprint() == tiny.with_workload(f"tiresias:{path}", max_gpus=4).fingerprint()
-    with pytest.raises(TraceError, match="unknown parameter 'x': known: estimate, gpu_resource, map, skip_bad_rows"):
+    with pytest.raises(TraceError, match="unknown parameter 'x': known: columns, estimate, gpu_resource, map"):
         tiny.with_workload(f"auto:{path}", parameters={"x": 1})

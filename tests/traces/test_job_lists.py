@@ -59,8 +59,10 @@ FILES: list[tuple[str, str, list[tuple[int, float, int, float]], dict[str, list[
         ),
         [(0, 0.0, 1, 7.0), (1, 5.0, 8, 20.0)],
         {
-            "gpu_spec": ["V100M16|V100M32", ""],
+            "gpu_types": ["V100M16|V100M32", ""],
             "gpu_milli": [460, 1000],
+            "min_nodes": [1, 1],
+            "max_nodes": [1, 1],
             "cpu_milli": [4000, 4000],
             "memory_mib": [512, 512],
             "status": ["Running", "Running"],
@@ -177,12 +179,18 @@ def test_reports_have_origins_and_remarks(tmp_path: Path) -> None:
         ("philly-csv", 12, "2017-10-09T00:00:00", ""),
         ("pai", 3, "", ""),
         ("muri", 1, "", "duration differs by more than a factor of 2 from iterations x iteration_time, which is used"),
-        ("openb", 4, "", "pods with a share of a GPU, rounded up to one GPU"),
     ):
         report = read_trace(f"{name}:" + write(tmp_path / "log", FILES[number][1]))[1]
         assert (FILES[number][0], report.origin) == (name, origin)
         assert report.notes == ({remark: 1} if remark else {})
         assert remark in report.describe()
+    report = read_trace("openb:" + write(tmp_path / "log", FILES[4][1]))[1]
+    assert report.origin == ""
+    shared, ignored = (
+        "pods with a share of a GPU, rounded up to one GPU",
+        "pods ask for CPUs or memory, which are ignored",
+    )
+    assert report.notes == {shared: 1, ignored: 2}
 
 
 WRONG = {
@@ -256,6 +264,31 @@ def test_what_a_format_refuses(tmp_path: Path, name: str, text: str, words: str)
 def write(path: Path, text: str) -> str:
     path.write_text(text, encoding="utf-8", newline="")
     return str(path)
+
+
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+
+
+def test_pods_that_run_at_the_end_of_openbs_log_are_dropped_and_counted(tmp_path: Path) -> None:
+    rows = ("a", "Running", 500), ("b", "Failed", 500), ("c", "Running", 500), ("d", "Running", 400)
+    text = PODS + "".join(f"{name},1,1,1,1000,,LS,{phase},0,{end},10\n" for name, phase, end in rows)
+    workload, report = read_trace("openb:" + write(tmp_path / "log", text))
+    assert workload.attributes["original_id"].tolist() == ["b", "d"]
+    assert (report.rows, report.dropped) == (4, {"still running at the end of the log": 2})
+    assert report.places == {"still running at the end of the log": [2, 4]}
+    one = text.replace("c,1,1,1,1000,,LS,Running,0,500", "c,1,1,1,1000,,LS,Running,0,499")
+    assert len(read_trace("openb:" + write(tmp_path / "one", one))[0]) == 4  # the last pod may have ended by itself
+
+
+@here
+def test_openbs_pods_run_as_long_as_those_that_ended() -> None:
+    path = TRACES / "alibaba/openb_pod_list_default.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["num_gpu"] != "0" and row["scheduled_time"]]
+    last = max(int(row["deletion_time"]) for row in rows)
+    ran = [int(row["deletion_time"]) - int(row["scheduled_time"]) for row in rows if int(row["deletion_time"]) < last]
+    workload, _ = read_trace(f"openb:{path}")
+    np.testing.assert_array_equal(workload.jobs["duration_s"], ran)
 
 
 @here

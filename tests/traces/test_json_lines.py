@@ -1,4 +1,4 @@
-"""Objects of JSON lines are the same whether msgspec or the standard library decodes them."""
+"""Objects of JSON lines are the same whether msgspec or the standard library decodes them, and those of YAML equal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,4 +61,76 @@ def test_lines_that_msgspec_does_not_decode(tmp_path: Path, monkeypatch: pytest.
 def test_damaged_lines_are_told_with_the_record_before_them(tmp_path: Path, line: str) -> None:
     (tmp_path / "log").write_text(f'{{"b": 3}}\n{line}\n')
     with pytest.raises(TraceError, match="log, after record 1: the JSON is cut or damaged"):
+        objects(tmp_path / "log")
+
+
+class Dumper(yaml.SafeDumper):
+    """Texts in quotes, as kubectl writes those that could be something else."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+Dumper.add_representer(str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+NAMED = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), PLAIN | st.lists(PLAIN))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.fixed_dictionaries({"spec": NAMED | st.lists(NAMED)}), min_size=1, max_size=4), st.booleans())
+def test_objects_of_yaml_are_those_that_were_written(
+    tmp_path_factory: pytest.TempPathFactory, wanted: list[Any], flow: bool
+) -> None:
+    path = tmp_path_factory.mktemp("yaml") / "log"
+    listed = {"apiVersion": "v1", "items": wanted, "kind": "List", "metadata": {"resourceVersion": ""}}
+    for documents in ([listed], wanted, [wanted], [{"kind": "List", "items": wanted[:1]}, *wanted[1:], None]):
+        text = yaml.dump_all(documents, Dumper=Dumper, default_flow_style=flow, explicit_start=True)
+        path.write_text(f"# kubectl\n\n{text}", encoding="utf-8")
+        assert objects(path) == wanted
+
+
+def test_texts_of_kubectl_keep_what_they_are(tmp_path: Path) -> None:
+    """Times, versions and quantities are texts; only null, true, false and numbers are something else."""
+    text = 'apiVersion: v1\nmetadata:\n  a: 2025-03-03T09:00:00Z\n  b: 500m\n  c: yes\n  d: "8"\n  e: 1.2.3\n'
+    text += "  f: 8\n  g: true\n  h: null\n  i:\n  j: 1e3\n  k: |\n    true\n  l: 0x10\n  08: -3\n"
+    (tmp_path / "log").write_text(text)
+    assert objects(tmp_path / "log")[0]["metadata"] == {
+        "a": "2025-03-03T09:00:00Z",
+        "b": "500m",
+        "c": "yes",
+        "d": "8",
+        "e": "1.2.3",
+        "f": 8,
+        "g": True,
+        "h": None,
+        "i": None,
+        "j": 1000.0,
+        "k": "true\n",
+        "l": "0x10",
+        "08": -3,
+    }
+
+
+LAUGHS = "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"a: &a lol\n{LAUGHS}", r"the alias \*a, which kubectl does not write in line 5"),
+        ("a: " + "[" * 100_000, "more than 100 tables and lists inside each other in line 4"),
+        ("a: !!python/object/apply:os.system [x]", "the tag tag:yaml.org,2002:python/object/apply:os.system"),
+        ("a: [1, 2\nb: c\n", "in line 5"),
+        ("? [a]\n: b\n", "a key that is no text in line 4"),
+        ("a: " + "xy " * 60, "an object that is too long in line 4"),
+        ("a: \x01", "control characters are not allowed"),
+        ("a: \xff", "invalid leading UTF-8 octet"),
+    ],
+)
+def test_damaged_yaml_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
+) -> None:
+    if "too long" in words:
+        monkeypatch.setattr(json_records, "LONGEST", 100)
+    (tmp_path / "log").write_bytes(b"kind: Pod\n---\nkind: Pod\n" + text.encode("latin-1"))
+    with pytest.raises(TraceError, match=rf"log, after record [01]: the YAML is cut or damaged \(.*{words}"):
         objects(tmp_path / "log")

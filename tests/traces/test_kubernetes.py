@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from trace_samples import SAMPLES
@@ -19,10 +21,15 @@ from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
+from gpusched_env.pseudonyms.names import Pseudonyms
+from gpusched_env.pseudonyms.writing import pseudonymise
+from gpusched_env.traces import ReadReport, read_cluster, read_kueue_quotas, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
+from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
 from gpusched_env.traces.kubernetes.pods import PodObject
+from gpusched_env.traces.reading import resolve_source
+from gpusched_env.twin.snapshot_sources import snapshot_of
 
 GPU = "nvidia.com/gpu"
 
@@ -108,6 +115,7 @@ def test_gpus_of_workloads(tmp_path: Path) -> None:
     assert report.notes == {
         "jobs that were evicted before; their start is their last admission, and earlier runs are lost": 1,
         "jobs admitted with fewer pods than they asked for": 2,
+        "jobs whose pods have unequal numbers of GPUs: nodes ignored": 1,
     }
 
 
@@ -134,15 +142,17 @@ def test_workloads_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
 
 
 def test_the_name_of_the_resource_is_an_option(tmp_path: Path) -> None:
-    text = SAMPLES["kueue"][0].replace(b"nvidia.com/gpu", b"amd.com/gpu")
+    text = SAMPLES["kueue"][0].replace(b"nvidia.com/gpu", b"x.com/gpu")
     (tmp_path / "w.json").write_bytes(text)
-    with pytest.raises(TraceError, match=r"(?s)no usable job.*CPU job"):
+    with pytest.raises(
+        TraceError, match=r"(?s)no usable job.*dropped 6: GPUs of another resource, which --gpu-resource may name"
+    ):
         read_trace(f"kueue:{tmp_path / 'w.json'}")
-    jobs, _ = read_trace(f"kueue:{tmp_path / 'w.json'}", gpu_resource="amd.com/gpu")
+    jobs, _ = read_trace(f"kueue:{tmp_path / 'w.json'}", gpu_resource="x.com/gpu")
     assert jobs.jobs["gpus"].tolist() == [8] * 6
     with pytest.raises(TraceError, match="gpu_resource names a resource of Kubernetes: write kubernetes:"):
-        read_trace("helios:x.csv", gpu_resource="amd.com/gpu")
-    shown = CliRunner().invoke(app, ["traces", "read", f"kueue:{tmp_path / 'w.json'}", "--gpu-resource", "amd.com/gpu"])
+        read_trace("helios:x.csv", gpu_resource="x.com/gpu")
+    shown = CliRunner().invoke(app, ["traces", "read", f"kueue:{tmp_path / 'w.json'}", "--gpu-resource", "x.com/gpu"])
     assert "6 records read, 6 jobs kept" in shown.output
 
 
@@ -199,6 +209,48 @@ def test_the_pods_of_a_job_may_be_anywhere_in_the_file(tmp_path: Path) -> None:
     ]
 
 
+def test_exports_of_several_days_are_joined(tmp_path: Path) -> None:
+    """The last record of a pod or Workload counts; what has its name, but another uid, is another job."""
+
+    def aged(one: dict[str, Any], uid: str, owner: str = "") -> dict[str, Any]:
+        one["metadata"]["uid"] = uid
+        if owner:
+            one["metadata"]["ownerReferences"][0]["uid"] = owner
+        return one
+
+    group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "n", "creationTimestamp": at(0)}}
+    mark = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    monday = [aged(pod(f"a-{i}", 2, None, owner="a"), f"u{i}", "o1") for i in range(2)]
+    tuesday = [aged(pod(f"a-{i}", 2, 12, owner="a"), f"u{i}", "o1") for i in range(2)]
+    again = [aged(pod("a-0", 20, 25, owner="a"), "u9", "o2"), pod("c", 2, 9)]
+    days: dict[str, list[list[dict[str, Any]]]] = {
+        "kubernetes": [[*monday, pod("b", 2, 8)], [*tuesday, *again]],
+        "volcano": [[group, pod("p", 2, None, **mark)], [group, pod("p", 2, 9, **mark)]],
+        "kueue": [
+            [aged(workload("w", [condition("Admitted", 1)]), "x"), aged(workload("v", []), "y")],
+            [
+                aged(workload("w", [condition("Admitted", 1), condition("Finished", 5)]), "x"),
+                aged(workload("w", [condition("Admitted", 8), condition("Finished", 9)]), "z"),
+            ],
+            [aged(workload("w", [condition("Admitted", 1), condition("Finished", 5)]), "x")],
+        ],
+    }
+    wanted = {
+        "kubernetes": [(8, 600), (4, 360), (4, 300), (4, 420)],
+        "volcano": [(4, 420)],
+        "kueue": [(8, 60), (8, 240)],
+    }
+    for name, exports in days.items():
+        for i, objects in enumerate(exports):
+            (tmp_path / f"{name}-{i}.json").write_text("\n".join(map(json.dumps, objects)))
+        jobs, report = read_trace(f"{name}:{tmp_path / name}-*.json")
+        assert sorted(jobs.jobs[["gpus", "duration_s"]].tolist()) == sorted(wanted[name])
+        assert len(set(jobs.jobs["id"].tolist())) == len(jobs)
+        assert report.rows == report.kept + sum(report.dropped.values()) == sum(map(len, exports))
+    with pytest.raises(TraceError, match="'n/b': this id occurs twice"):
+        read(tmp_path, "kubernetes", pod("b", 2, 3), pod("b", 2, 3))
+
+
 def test_pods_that_replace_others_do_not_add_up(tmp_path: Path) -> None:
     """Two attempts of two pods, one after the other, and one pod that begins when another ends: four GPUs at a time."""
     tries = [
@@ -221,6 +273,112 @@ def test_most_gpus_at_once(holds: list[tuple[int, int, int]]) -> None:
     spans = [(float(start), float(start + length), gpus) for start, length, gpus in holds]
     tried = [sum(gpus for start, end, gpus in spans if start <= time < end) for time, _, _ in spans]
     assert most_at_once(spans) == max(tried, default=0)
+
+
+MARKS = {
+    "Kueue": {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}},
+    "KAI": {"annotations": {"pod-group-name": "g"}},
+    "LeaderWorkerSet": {"labels": {"leaderworkerset.sigs.k8s.io/group-key": "g"}},
+    "Coscheduling": {"labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+    "Koordinator": {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}},
+    "Volcano": {"annotations": {"scheduling.volcano.sh/group-name": "g"}},
+}
+
+
+@pytest.mark.parametrize("by", [*MARKS, "workloadRef", "schedulingGroup"])
+def test_pods_that_one_scheduler_starts_at_once_are_one_job(tmp_path: Path, by: str) -> None:
+    """Four pods of 8 GPUs in a group, without an owner that says so, and a pod of another group."""
+    pods = [pod(f"p{i}", 2, 9, 8, **MARKS.get(by, {})) for i in range(4)]
+    other = pod("q", 2, 9, 8)
+    if by == "workloadRef":
+        for one, key in zip([*pods, other], "aaaab", strict=True):
+            one["spec"][by] = {"name": "w", "podGroup": "workers", "podGroupReplicaKey": key}
+    elif by == "schedulingGroup":
+        for one in pods:
+            one["spec"][by] = {"podGroupName": "g"}
+    jobs, _ = read(tmp_path, "kubernetes", *pods, other)
+    assert jobs.jobs["gpus"].tolist() == [32, 8]
+    assert jobs.attributes["original_id"][0] == ("n/w-workers-a" if by == "workloadRef" else "n/g")
+    assert (jobs.attributes["min_nodes"].tolist(), jobs.attributes["max_nodes"].tolist()) == ([1, 1], [4, 1])
+
+
+def test_a_job_set_is_one_job(tmp_path: Path) -> None:
+    """Four replicated jobs of two pods; without the label, each Job is a job."""
+    labels = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/replicatedjob-name": "workers"}
+    names = [(f"js-workers-{i}", f"js-workers-{i}-{k}") for i in range(4) for k in range(2)]
+    jobs, _ = read(tmp_path, "kubernetes", *(pod(one, 2, 9, 4, owner, labels=labels) for owner, one in names))
+    assert jobs.jobs["gpus"].tolist() == [32]
+    assert jobs.attributes["max_nodes"].tolist() == [8]
+
+
+def test_the_pod_group_of_kai_is_that_of_its_pods(tmp_path: Path) -> None:
+    group = {
+        "kind": "PodGroup",
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "metadata": {"name": "pg-train-1", "namespace": "n", "creationTimestamp": at(0)},
+        "spec": {"queue": "team-a", "minMember": 2},
+    }
+    mark = {"annotations": {"pod-group-name": "pg-train-1"}, "labels": {"kai.scheduler/queue": "team-b"}}
+    pods = [pod(f"t{i}", 5, 9, 8, owner=f"o{i}", **mark) for i in range(2)]
+    for name, queue_name in (("volcano", "team-a"), ("kubernetes", "team-b")):
+        jobs, _ = read(tmp_path, name, *pods, group)
+        assert (jobs.jobs["gpus"].tolist(), jobs.attributes["queue"].tolist()) == ([16], [queue_name])
+
+
+@pytest.mark.parametrize("statuses", [None, [], [{"state": {"terminated": {"finishedAt": None}}}], [{"state": {}}]])
+def test_a_pod_that_failed_before_it_ran_does_not_drop_the_job(tmp_path: Path, statuses: Any) -> None:
+    """Evicted and UnexpectedAdmissionError: phase Failed, a startTime, but no container that finished."""
+    failed, lone = pod("a-0", 2, None, owner="a"), pod("b-0", 2, None)
+    for one in (failed, lone):
+        one["status"] |= {"phase": "Failed", "reason": "UnexpectedAdmissionError", "containerStatuses": statuses}
+    jobs, report = read(tmp_path, "kubernetes", failed, pod("a-1", 4, 14, owner="a"), lone)
+    told = {name: values.tolist() for name, values in jobs.attributes.items()}
+    assert (jobs.jobs["gpus"].tolist(), jobs.jobs["duration_s"].tolist(), told["wait_s"]) == ([4], [600], [180])
+    assert (told["status"], told["max_nodes"]) == (["Succeeded"], [1])
+    assert report.dropped == {FURTHER: 1, "ended before a container ran": 1}
+
+
+def test_nodes_of_pods(tmp_path: Path) -> None:
+    """A pod is never split over nodes; those that run one after another count once, and unequal ones tell nothing."""
+    pods = [pod("a-0", 2, 9, 2, owner="a"), pod("a-1", 2, 9, 2, owner="a"), pod("a-2", 9, 12, 2, owner="a")]
+    pods += [pod("a-l", 2, 9, 0, owner="a"), pod("b-0", 2, 9, 4, owner="b"), pod("b-1", 2, 9, 2, owner="b")]
+    jobs, report = read(tmp_path, "kubernetes", *pods, pod("c", 2, 9, 8))
+    assert jobs.jobs["gpus"].tolist() == [4, 6, 8]
+    assert jobs.attributes["min_nodes"].tolist() == [1, 0, 1]
+    assert jobs.attributes["max_nodes"].tolist() == [2, 0, 1]
+    assert report.notes["jobs whose pods have unequal numbers of GPUs: nodes ignored"] == 1
+    assert "max_nodes" not in read(tmp_path, "kubernetes", *pods[4:])[0].attributes
+
+
+def test_nodes_of_workloads(tmp_path: Path) -> None:
+    """Pods of the pod sets that have GPUs, as many as were admitted; one node if the topology demands one host."""
+    done = [condition("Admitted", 1), condition("Finished", 2)]
+
+    def sets(*counts: tuple[int, int], **more: Any) -> list[dict[str, Any]]:
+        pods = [{"containers": [{"resources": {"limits": {GPU: gpus}}}]} for _, gpus in counts]
+        return [{"count": n, "template": {"spec": one}, **more} for (n, _), one in zip(counts, pods, strict=True)]
+
+    host = {"topologyRequest": {"required": "kubernetes.io/hostname"}}
+    cases = [sets((2, 4)), sets((1, 0), (4, 2)), sets((1, 4), (2, 2)), sets((4, 4)), sets((2, 4), **host), []]
+    jobs, report = read(tmp_path, "kueue", *(workload(f"w{i}", done, "8", podSets=one) for i, one in enumerate(cases)))
+    assert jobs.attributes["max_nodes"].tolist() == [2, 4, 0, 2, 1, 2]  # the last one is told by the admission
+    assert jobs.attributes["min_nodes"].tolist() == [1, 1, 0, 1, 1, 1]
+    assert report.notes["jobs whose pods have unequal numbers of GPUs: nodes ignored"] == 1
+
+
+@pytest.mark.parametrize("key", ["accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"])
+def test_finished_workloads_of_kueue_0_15_are_read(tmp_path: Path, key: str) -> None:
+    """They have neither admission nor a condition that is True but Finished; the seconds of the runs are told."""
+    took_back = [condition("QuotaReserved", 42, "False"), condition("Admitted", 42, "False")]
+    pods = [{"count": 2, "template": {"spec": {"containers": [{"resources": {"requests": {GPU: "4"}}}]}}}]
+    old = workload("a", [*took_back, condition("Finished", 42, reason="Succeeded")], podSets=pods)
+    del old["status"]["admission"]
+    never = json.loads(json.dumps(old))
+    old["status"][key], never["metadata"]["name"] = 1800, "b"
+    jobs, report = read(tmp_path, "kueue", old, never)
+    assert (jobs.jobs["gpus"].tolist(), jobs.jobs["duration_s"].tolist()) == ([8], [1800])
+    assert jobs.attributes["wait_s"].tolist() == [720]
+    assert report.dropped == {"never started": 1}
 
 
 def test_pod_groups_of_volcano(tmp_path: Path) -> None:
@@ -270,11 +428,15 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
             json.dumps({"kind": "List", "metadata": {"a": "b"}, "apiVersion": "v1", "items": objects}).encode(),
             "".join(json.dumps(one, indent=2) for one in objects).encode(),
             json.dumps({"items": objects[:3], "kind": "List"}).encode() + json.dumps(objects[3:]).encode(),
+            yaml.safe_dump({"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {}}).encode(),
+            yaml.safe_dump_all(objects, explicit_start=True).encode(),
+            gzip.compress(yaml.safe_dump_all([{"items": objects[:3], "kind": "List"}, *objects[3:]]).encode()),
         ]
         prints = set()
         for shape in shapes:
             (tmp_path / "o").write_bytes(shape)
             prints.add(read_trace(f"{name}:{tmp_path / 'o'}")[0].fingerprint())
+            assert resolve_source(f"auto:{tmp_path / 'o'}")[0] == name
         assert len(prints) == 1
     for broken in (
         b'{"items": [{"kind": "Pod"}',
@@ -286,6 +448,28 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
         (tmp_path / "o").write_bytes(broken)
         with pytest.raises(TraceError, match=r"the JSON is cut or damaged|no records"):
             read_trace(f"kueue:{tmp_path / 'o'}")
+
+
+def test_all_that_reads_json_of_kubernetes_reads_yaml(tmp_path: Path) -> None:
+    """Clusters, quotas, snapshots and pseudonyms; logs are in the test above."""
+    nodes = [node("a", "8"), node("b", "4")]
+    objects = [workload("r", [condition("Admitted", 3)]), workload("q", [], priority=7)]
+    (tmp_path / "key").write_text("a secret of more than 16 bytes")
+    for name, write in (("json", json.dumps), ("yaml", yaml.safe_dump)):
+        for kind, listed in (("n", nodes), ("w", objects)):
+            (tmp_path / f"{kind}.{name}").write_text(write({"apiVersion": "v1", "items": listed, "kind": "List"}))
+        pseudonymise(
+            "kueue", tmp_path / f"w.{name}", tmp_path / f"hidden.{name}", Pseudonyms.from_file(tmp_path / "key")
+        )
+    assert (
+        read_cluster(f"kubernetes:{tmp_path / 'n.yaml'}")[0].describe()
+        == "12 GPUs: 1 nodes x 8 H100, 1 nodes x 4 H100 in 2 racks"
+    )
+    assert snapshot_of(f"auto:{tmp_path / 'w.yaml'}") == snapshot_of(f"kueue:{tmp_path / 'w.json'}")
+    hidden = [
+        list(map(json.loads, (tmp_path / f"hidden.{name}").read_text().splitlines())) for name in ("json", "yaml")
+    ]
+    assert hidden[0] == hidden[1] != objects
 
 
 def test_a_line_is_decoded_straight_into_its_fields_unless_it_is_a_list(tmp_path: Path) -> None:
@@ -355,6 +539,100 @@ def cohort(name: str, parent: str = "", quota: str = "") -> dict[str, Any]:
     return made
 
 
+def test_parts_of_gpus_are_what_they_are(tmp_path: Path) -> None:
+    """Slices, shares, devices of claims and GPUs of others are no CPU jobs; GPUs of AMD are GPUs of their own type."""
+    shares = "shares of GPUs, which are no whole GPUs"
+    slices = "slices of GPUs (MIG or partitions), which are no whole GPUs"
+    claims = "devices of resource claims (DRA), whose kind the file does not tell"
+    other = "GPUs of another resource, which --gpu-resource may name"
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({"nvidia.com/mig-3g.20gb": "1"}, {}, slices),
+        ({"amd.com/cpx_nps4": "1"}, {}, slices),
+        ({"nvidia.com/gpu.shared": 1}, {}, shares),
+        ({"aliyun.com/gpu-mem": 3}, {}, shares),
+        ({"koordinator.sh/gpu-memory-ratio": 50}, {}, shares),
+        ({GPU: 1, "nvidia.com/gpumem": 3000}, {}, shares),
+        ({}, {"annotations": {"gpu-fraction": "0.5"}}, shares),
+        ({}, {}, claims),
+        ({"x.com/gpu": 1}, {}, other),
+        ({"cpu": 1, "rdma/hca": 1}, {}, "CPU job (no GPUs)"),
+        ({GPU: 1, "nvidia.com/gpumem-percentage": 100}, {}, ""),
+        ({GPU: 2, "nvidia.com/mig-1g.5gb": 1}, {}, ""),
+        ({"amd.com/gpu": 8}, {}, ""),
+    ]
+    pods, workloads = [], []
+    for i, (limits, metadata, reason) in enumerate(cases):
+        pods.append(pod(f"p{i}", 2, 9, **metadata))
+        pods[-1]["spec"] = {"containers": [{"resources": {"limits": limits}}]}
+        pods[-1]["spec"] |= {"resourceClaims": [{"name": "gpu"}]} if reason == claims else {}
+        done = [condition("Admitted", 1), condition("Finished", 2)]
+        template = {"metadata": metadata, "spec": pods[-1]["spec"]}
+        workloads.append(workload(f"w{i}", done, None, podSets=[{"count": 1, "template": template}]))
+        del workloads[-1]["status"]["admission"]
+    lost = {reason: sum(one == reason for _, _, one in cases) for _, _, reason in cases if reason}
+    for name, objects in (("kubernetes", pods), ("kueue", workloads)):
+        jobs, report = read(tmp_path, name, *objects)
+        assert jobs.jobs["gpus"].tolist() == [1, 2, 8]
+        assert report.dropped == lost
+        if name == "kueue":  # what the admission counts as GPUs of pods that ask for shares are shares
+            workloads[5]["status"]["admission"] = {"podSetAssignments": [{"resourceUsage": {GPU: 1}, "count": 1}]}
+            assert read(tmp_path, name, *objects)[1].dropped == lost
+        now = json.loads(json.dumps(objects))
+        for one in now:
+            one["status"] = {"phase": "Running", "startTime": at(2), "conditions": [condition("Admitted", 1)]}
+        (tmp_path / "now.json").write_text("\n".join(map(json.dumps, now)))
+        found = snapshot_of(f"{name}:{tmp_path / 'now.json'}")
+        assert [job.gpus for job in (*found.running, *found.queued)] == [1, 2, 8]
+        told = {f"{count} jobs with {what} are left out" for what, count in lost.items() if "CPU" not in what}
+        assert told < set(found.notes)
+    jobs, report = read(tmp_path, "kubernetes", *pods)
+    assert jobs.attributes["gpu_types"].tolist() == ["", "", "AMD"]
+    assert report.notes == {f"jobs that hold, besides their whole GPUs, {slices}": 1}
+
+
+def test_nodes_with_parts_of_gpus_and_racks(tmp_path: Path) -> None:
+    """Racks of one name in two blocks are two; the GPUs of nodes that share or slice them are no whole GPUs."""
+
+    def labelled(name: str, gpus: str, resource: str = GPU, **labels: str) -> dict[str, Any]:
+        one = node(name, gpus, resource)
+        one["metadata"]["labels"] |= labels
+        return one
+
+    block, rack = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
+    nodes = [
+        *(labelled(f"n{i}", "8", **{block: f"b{i % 2}", rack: f"r{i // 4}"}) for i in range(8)),
+        labelled("amd", "4", "amd.com/gpu", **{block: "b0", rack: "r9"}),
+        labelled("free", "8"),
+        labelled("shared", "40", **{"nvidia.com/gpu.replicas": "5"}),
+        labelled("renamed", "40", "nvidia.com/gpu.shared"),
+        labelled("mixed", "14", "nvidia.com/mig-1g.5gb"),
+        labelled("single", "56", **{"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}),
+        labelled("whole", "8", **{"nvidia.com/gpu.replicas": "1", block: "b1", rack: "r1"}),
+    ]
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(nodes))
+    cluster, report = read_cluster(f"kubernetes:{tmp_path / 'nodes.yaml'}")
+    assert cluster.gpus == 84
+    assert cluster.racks["nodes"].tolist() == [2, 2, 2, 3, 1, 1]
+    assert cluster.gpu_types == ("H100", "AMD")
+    assert report.dropped == {
+        "GPUs that share their time, each of which counts as several": 1,
+        "shares of GPUs, which are no whole GPUs": 1,
+        "slices of GPUs (MIG or partitions), which are no whole GPUs": 2,
+    }
+    assert report.notes == {"nodes without a label of their rack, which become racks of their own kinds": 1}
+    names, _ = kubernetes_node_names(tmp_path / "nodes.yaml")
+    assert " ".join(names) == "n0 n2 n1 n3 n4 n6 n5 n7 whole free amd"
+    order = {name: i for i, name in enumerate(names)}
+    assert cluster.nodes["rack"][[order[name] for name in ("n0", "n2", "n1", "n5")]].tolist() == [0, 0, 1, 3]
+    for keys in (["cloud.google.com/gce-topology-block"], ["topology.kubernetes.io/rack"]):
+        told = [labelled(f"n{i}", "8", **dict.fromkeys(keys, f"r{i % 3}")) for i in range(6)]
+        (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(told))
+        assert len(read_cluster(f"kubernetes:{tmp_path / 'nodes.yaml'}")[0].racks) == 3
+    for zone in ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"):
+        (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(labelled("n", "8", **{zone: "z"})))
+        assert read_cluster(f"kubernetes:{tmp_path / 'nodes.yaml'}")[1].notes  # no rack
+
+
 def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
     path = tmp_path / "quotas.json"
     objects = [
@@ -366,7 +644,8 @@ def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
         queue("all", "1", "all"),
     ]
     path.write_text("\n".join(map(json.dumps, objects)))
-    tenants, report = read_kueue_tenants(path)
+    (tenants, local_queues, stopped), report = read_kueue_quotas(path)
+    assert (local_queues, stopped) == ({}, {})
     assert tenants == Tenants(
         (
             Tenant("all (cohort)", quota=31, borrow=0, lend=0),
@@ -391,7 +670,51 @@ def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
     ):
         path.write_text("\n".join(map(json.dumps, wrong)))
         with pytest.raises(TraceError, match=re.escape(message)):
-            read_kueue_tenants(path)
+            read_kueue_quotas(path)
+
+
+def test_a_cluster_queue_tells_its_own_policies(tmp_path: Path) -> None:
+    """What it does not tell is the default of Kueue: BestEffortFIFO, and no preemption."""
+    preemption = {
+        "withinClusterQueue": "LowerOrNewerEqualPriority", "reclaimWithinCohort": "Any",
+        "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": -5},
+    }  # fmt: skip
+    objects = [queue("a", "8", "team"), queue("b", "8", "team"), queue("c", "8", "team"), {"kind": "ResourceFlavor"}]
+    objects[0]["spec"] |= {"queueingStrategy": "StrictFIFO", "preemption": preemption, "stopPolicy": "None"}
+    never = dict.fromkeys(("withinClusterQueue", "reclaimWithinCohort"), "Never")
+    objects[1]["spec"] |= {"queueingStrategy": "BestEffortFIFO", "preemption": never, "stopPolicy": "HoldAndDrain"}
+    meta = {"name": "lq", "namespace": "vis"}
+    objects.append({"kind": "LocalQueue", "metadata": meta, "spec": {"clusterQueue": "a", "stopPolicy": "Hold"}})
+    path = tmp_path / "quotas.json"
+    path.write_text("\n".join(map(json.dumps, objects)))
+    (tenants, local_queues, stopped), report = read_kueue_quotas(path)
+    rules = {tenant.name: tenant.rules for tenant in tenants.tree}
+    told = "queueing=strict,within=newer,reclaim=any,borrow_within=lower,threshold=-5"
+    assert rules == {"team": "", "a": told, "b": "", "c": ""}
+    assert local_queues == {"vis/lq": "a"}
+    assert stopped == {"b": "HoldAndDrain", "vis/lq": "Hold"}
+    assert (report.rows, report.kept) == (5, 4)
+    for field, value, words in (
+        ("queueingStrategy", "FIFO", "expected one of BestEffortFIFO, StrictFIFO"),
+        ("stopPolicy", "Drain", "expected one of None, Hold, HoldAndDrain"),
+    ):
+        path.write_text(json.dumps({**objects[2], "spec": {**objects[2]["spec"], field: value}}))
+        with pytest.raises(TraceError, match=re.escape(f"record 1, field '{field}': '{value}': {words}")):
+            read_kueue_quotas(path)
+
+
+def test_cohorts_of_the_alpha_version(tmp_path: Path) -> None:
+    """A Cohort of v1alpha1 names its parent ``parent``."""
+    child = cohort("team", "", "2")
+    child["spec"]["parent"] = "all"
+    (tmp_path / "q").write_text(yaml.safe_dump_all([queue("a", "8", "team"), child, queue("b", "1", "team")]))
+    quotas, _ = read_kueue_quotas(tmp_path / "q")
+    assert {one.name: (one.parent, one.quota) for one in quotas.tenants.tree} == {
+        "all": ("", 11),
+        "team": ("all", 11),
+        "a": ("team", 8),
+        "b": ("team", 1),
+    }
 
 
 NODES = "\n".join(json.dumps(one) for one in (node("a", "8"), node("b", "4"), node("c", None)))

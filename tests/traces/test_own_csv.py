@@ -11,7 +11,7 @@ from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.traces import ReadReport, read_trace
-from gpusched_env.traces.parsing.columns import UNEVEN
+from gpusched_env.traces.parsing.columns import REPLACED, UNEVEN
 
 
 def read(folder: Path, text: str, **options: object) -> tuple[Workload, ReadReport]:
@@ -237,3 +237,39 @@ def test_nodes_are_a_number_or_a_range(tmp_path: Path) -> None:
     for text in ("4-1", "0-2", "g01", "1.5"):
         with pytest.raises(TraceError, match=r"line 2, field 'nodes'.*nodes"):
             read(tmp_path, f"submit,gpus,duration,nodes\n0,8,60,{text}\n")
+
+
+def test_several_files_are_one_log_in_which_the_newest_row_of_an_id_counts(tmp_path: Path) -> None:
+    header = "id,submit,gpus,duration,dependency\n"
+    (tmp_path / "log-1.csv").write_text(header + "a,0,1,60,\nb,10,2,60,\nc,20,4,60,afterok:b\n")
+    (tmp_path / "log-2.csv").write_text(header + "b,10,2,90,afterok:a\nd,30,8,60,afterok:c\n")
+    for paths in ("log-*.csv", f"log-1.csv,{tmp_path}/log-2.csv"):
+        for options in ({}, {"skip_bad_rows": True}):
+            workload, report = read_trace(f"csv:{tmp_path}/{paths}", **options)
+            assert workload.attributes["original_id"].tolist() == ["a", "c", "b", "d"]
+            assert workload.jobs["duration_s"].tolist() == [60.0, 60.0, 90.0, 60.0]
+            assert workload.attributes["dependency"].tolist() == ["", "afterok:3", "afterok:0", "afterok:2"]
+            assert (report.rows, report.kept, report.dropped) == (5, 4, {REPLACED: 1})
+    several, first = (WorkloadSpec(source=f"csv:{tmp_path}/{name}").identity() for name in ("log-*.csv", "log-1.csv"))
+    assert several.startswith(f"{first}+")
+    (tmp_path / "log-3.csv").write_text("id,submit,gpus\n")
+    with pytest.raises(TraceError, match=r"log-3.csv, line 1: column 'duration' is missing"):
+        read_trace(f"csv:{tmp_path}/log-*.csv")
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ("10,10", "zero run time"), ("10,5", "ended before it started"),
+        ("10,inf", "field 'end': 'inf': expected a finite number"),
+        ("-1,5", "field 'start': '-1': expected a finite number of seconds >= 0"), ("nan,5", "never started"),
+        ("10,NaN", "still running at the end of the log"),
+    ],
+)  # fmt: skip
+def test_run_times_that_no_job_can_have_are_named(tmp_path: Path, cells: str, words: str) -> None:
+    text = f"id,submit,gpus,start,end\na,0,1,60,70\nb,1,1,{cells}\n"
+    if "field" in words:
+        with pytest.raises(TraceError, match=f"line 3, {words}"):
+            read(tmp_path, text)
+    else:
+        assert read(tmp_path, text)[1].dropped == {words: 1}

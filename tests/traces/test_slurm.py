@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,7 @@ def test_the_example(tmp_path: Path) -> None:
         "qos": ["normal", "low"],
         "status": ["COMPLETED", "TIMEOUT"],
         "gpu_type": ["h100", ""],
+        "gpu_types": ["", ""],
         "wait_s": [300.0, 10_200.0],
         "min_nodes": [1, 2],
         "max_nodes": [1, 2],
@@ -81,8 +83,19 @@ def test_the_older_form_ends_lines_with_a_bar_and_columns_may_be_in_any_order(tm
     lines = [line.split("|") for line in EXAMPLE.splitlines()]
     turned = "".join("|".join(reversed(line)).upper() + "|\n" for line in lines[:2])
     plain = read(tmp_path, "\n".join("|".join(line) for line in lines[:2]) + "\n")[0]
-    other = read(tmp_path, turned.replace("GRES/GPU", "gres/gpu"))[0]
+    other = read(tmp_path, turned.replace("GRES/GPU", "gres/gpu").replace("NODE=", "node="))[0]
     assert other.fingerprint() == plain.fingerprint()
+
+
+def test_a_job_asks_for_the_type_of_its_request_not_for_the_one_that_it_was_given(tmp_path: Path) -> None:
+    header = "JobIDRaw|Submit|Start|End|State|ReqTRES|AllocTRES\n"
+    given = "gres/gpu=2,gres/gpu:a100=2"
+    asked = given, "gres/gpu=2", "gres/gpu:a100=1,gres/gpu:v100=1", ""
+    lines = [f"{i}|2025-03-03T09:00:00|2025-03-03T09:00:00|2025-03-03T10:00:00|COMPLETED|{text}|{given}" for i, text
+             in enumerate(asked)]  # fmt: skip
+    workload, _ = read(tmp_path, header + "\n".join(lines) + "\n")
+    assert workload.attributes["gpu_types"].tolist() == ["a100", "", "", ""]
+    assert workload.attributes["gpu_type"].tolist() == ["a100"] * 4
 
 
 def test_the_last_run_of_a_requeued_job_counts_and_its_first_submission(tmp_path: Path) -> None:
@@ -278,11 +291,11 @@ def test_lengths_of_time() -> None:
         (EXAMPLE.replace("Start|", "Begin|"), "line 1: column Start is missing"),
         (EXAMPLE.replace("User|", "Start|"), "line 1: column 'start' occurs twice"),
         (EXAMPLE.replace("101|ana", "101|a|na"), "line 2: 14 fields where the header has 13; the row is cut"),
-        (EXAMPLE.replace("TIMEOUT", "LATE"), "line 4, field 'State': 'LATE': expected a state of Slurm"),
+        (EXAMPLE.replace("TIMEOUT", "T1"), "line 4, field 'State': 'T1': expected a state of Slurm"),
         (EXAMPLE.replace("gres/gpu=16", "gres/gpu=x"), "line 4, field 'AllocTRES': 'gres/gpu=x': expected a whole"),
         (EXAMPLE.replace("2025-03-03T12:00:00|2025", "3 Mar 12:00|2025"), "line 4, field 'Start': '3 Mar 12:00'"),
         (EXAMPLE.replace("102_3|", "job2|"), "line 4, field 'JobID': 'job2': expected the id of a job"),
-        (EXAMPLE.replace("102_3|", "101|"), "line 4, field 'JobID': '101': this id occurs twice, first in line 2"),
+        (EXAMPLE.replace("102_3|", "101|"), "line 2, field 'JobID': '101': this id occurs twice, .* in line 4"),
         (EXAMPLE.replace("1-00:00:00|T", "long|T"), "line 4, field 'Timelimit': 'long': expected a length of time"),
         (EXAMPLE.replace("T12:00:00|2025", "T12:00:00Z|2025"), "line 4, field 'Start': .*: the times above are"),
         (EXAMPLE.replace("gres/gpu", "gres/fpga"), "(?s)no row has gres/gpu.*AccountingStorageTRES"),
@@ -307,4 +320,133 @@ def test_ids_repeat_between_clusters_only(tmp_path: Path) -> None:
     workload, _ = read(tmp_path, table)
     assert workload.attributes["cluster"].tolist() == ["a", "b"]
     with pytest.raises(TraceError, match="'a/101': this id occurs twice"):
-        read(tmp_path, table.replace("b|101", "a|101"))
+        read(tmp_path, table.replace("b|101", "a|101").replace("T09:00", "T08:00", 1))
+
+
+def record(job: int, submit: int, start: int, end: int, state: str, **more: object) -> dict[str, object]:
+    """A job of ``sacct --json`` as Slurm 24.05 writes it."""
+    number = {"set": True, "infinite": False, "number": 240}
+    given = [{"type": "cpu", "name": "", "id": 1, "count": 32}, {"type": "node", "name": "", "id": 4, "count": 2}]
+    given += [{"type": "gres", "name": "gpu", "id": 1001, "count": 8}]
+    return {
+        "account": "vis", "allocation_nodes": 2, "association": {"user": "ana", "cluster": "c"}, "cluster": "c",
+        "array": {"job_id": 0, "task_id": {"set": False, "infinite": False, "number": 0}, "task": ""},
+        "het": {"job_id": 0, "job_offset": {"set": False, "infinite": False, "number": 0}},
+        "job_id": job, "partition": "gpu", "qos": "normal", "reservation": {"id": 0, "name": ""}, "restart_cnt": 0,
+        "state": {"current": [state], "reason": "None"}, "steps": [], "user": "ana",
+        "time": {"elapsed": max(end - start, 0), "eligible": submit, "end": end, "start": start, "submission": submit,
+                 "limit": number},
+        "tres": {"allocated": given, "requested": given},
+    } | more  # fmt: skip
+
+
+def as_json(*records: dict[str, object]) -> str:
+    return json.dumps({"jobs": records, "meta": {"slurm": {"version": {"major": "24"}}}, "errors": [], "warnings": []})
+
+
+def test_json_is_read_as_the_table_is(tmp_path: Path) -> None:
+    task = {"job_id": 8, "task_id": {"set": True, "infinite": False, "number": 3}, "task": ""}
+    waits = {"job_id": 8, "task_id": {"set": False, "infinite": False, "number": 0}, "task": "4-9%2"}
+    part = {"job_id": 20, "job_offset": {"set": True, "infinite": False, "number": 1}}
+    leader = part | {"job_offset": {"set": True, "infinite": False, "number": 0}}
+    text = as_json(
+        record(7, 1000, 1060, 4660, "COMPLETED"),
+        record(11, 1100, 2000, 2600, "TIMEOUT", array=task),
+        record(12, 1100, 0, 0, "PENDING", array=waits),
+        record(20, 1200, 3000, 3600, "COMPLETED", het=leader),
+        record(21, 1200, 3000, 3600, "COMPLETED", het=part),
+    )
+    header = "JobID|JobIDRaw|User|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|State|ReqTRES|AllocTRES\n"
+    tres = "cpu=32,node=2,gres/gpu=8|cpu=32,node=2,gres/gpu=8\n"
+    table = header + (
+        f"7|7|ana|1000|1000|1060|4660|3600|240|COMPLETED|{tres}8_3|11|ana|1100|1100|2000|2600|600|240|TIMEOUT|{tres}"
+        f"8_[4-9%2]|12|ana|1100|1100|Unknown|Unknown|0|240|PENDING|{tres}"
+        f"20+0|20|ana|1200|1200|3000|3600|600|240|COMPLETED|{tres}20+1|21|ana|1200|1200|3000|3600|600|240|COMPLETED|{tres}"
+    )
+    plain, report = read(tmp_path, table)
+    (tmp_path / "jobs.json").write_text(text)
+    found, of_json = read_trace(f"auto:{tmp_path / 'jobs.json'}")
+    assert found.fingerprint() == plain.fingerprint()
+    assert found.jobs["gpus"].tolist() == [8, 8, 16]
+    for name in ("original_id", "user", "status", "wait_s", "min_nodes", "max_nodes"):
+        assert found.attributes[name].tolist() == plain.attributes[name].tolist(), name
+    assert (of_json.dropped, of_json.notes, of_json.unit) == (report.dropped, report.notes, "record")
+
+
+def test_json_of_older_releases_has_plain_numbers_and_texts(tmp_path: Path) -> None:
+    old = record(7, 1000, 1060, 4660, "COMPLETED")
+    old |= {"state": {"current": "COMPLETED", "reason": "None"}, "array": {"job_id": 0, "task": None, "task_id": None}}
+    old["time"] |= {"limit": 240}  # type: ignore[operator]
+    again = json.loads(as_json(old))
+    text = json.dumps({"meta": again["meta"], "errors": [], "jobs": again["jobs"]})
+    workload, _ = read(tmp_path, text)
+    new, _ = read(tmp_path, as_json(record(7, 1000, 1060, 4660, "COMPLETED")))
+    assert workload.fingerprint() == new.fingerprint()
+    assert workload.jobs["estimate_s"].tolist() == [14_400.0]
+    for wrong, words in (
+        (text[:-90], "JSON is cut"),
+        (text.replace('"count": 8', '"count": "x"'), "record 1, field 'AllocTRES'"),
+    ):
+        with pytest.raises(TraceError, match=words):
+            read(tmp_path, wrong)
+
+
+def test_a_table_without_a_header_is_read_by_the_columns_that_are_given(tmp_path: Path) -> None:
+    whole, _ = read(tmp_path, EXAMPLE)
+    columns = HEADER.strip().replace("|", ",").replace("JobID", "JobID%20")
+    bare, report = read(tmp_path, EXAMPLE.removeprefix(HEADER), columns=columns)
+    assert bare.fingerprint() == whole.fingerprint()
+    assert report.rows == 6
+    assert read(tmp_path, EXAMPLE, columns=columns)[0].fingerprint() == whole.fingerprint()
+    with pytest.raises(TraceError, match="--columns JobID"):
+        read(tmp_path, EXAMPLE.removeprefix(HEADER))
+    with pytest.raises(TraceError, match="--columns JobID"):  # two cells of the first row are equal
+        read(tmp_path, EXAMPLE.removeprefix(HEADER).replace("|ana|", "|101|"))
+    with pytest.raises(TraceError, match="line 1: 13 fields where the header has 6"):
+        read(tmp_path, EXAMPLE.removeprefix(HEADER), columns="JobID,State,Start,End,Submit,AllocTRES")
+
+
+MARCH = (
+    SHORT_HEADER + row("1", "09:00:00", "09:00:00", "09:10:00") + row("2", "09:00:00", "09:05:00", "Unknown", "RUNNING")
+)
+MARCH += row("3", "09:10:00", "Unknown", "Unknown", "PENDING") + row("4", "09:20:00", "09:30:00", "Unknown", "RUNNING")
+APRIL = SHORT_HEADER + row("1", "09:00:00", "09:00:00", "09:10:00") + row("2", "09:00:00", "09:05:00", "10:05:00")
+APRIL += row("3", "09:10:00", "10:10:00", "10:20:00", "FAILED") + row(
+    "4", "10:00:00", "10:30:00", "10:40:00", restarts="1"
+)
+
+
+def test_exports_that_overlap_are_one_log_in_which_the_newer_record_counts(tmp_path: Path) -> None:
+    wanted = [(4, 0.0, 600.0), (5, 0.0, 3_600.0), (6, 600.0, 600.0), (3, 1_200.0, 600.0)]  # 4 was requeued
+
+    def found(source: str, **options: object) -> tuple[list[tuple[float, ...]], dict[str, int]]:
+        workload, report = read_trace(source, **options)
+        jobs = workload.jobs[np.argsort(workload.attributes["original_id"])]
+        return jobs[["id", "arrival_s", "duration_s"]].tolist(), report.dropped
+
+    for name, text in (("a-03", MARCH), ("a-04", APRIL), ("joined", MARCH + APRIL), ("turned", APRIL + MARCH)):
+        (tmp_path / f"{name}.txt").write_text(text)
+    counts = {slurm.REPLACED: 3, slurm.FURTHER: 1}
+    for source in ("joined.txt", "a-*.txt", f"a-03.txt,{tmp_path}/a-04.txt"):
+        jobs, dropped = found(f"slurm:{tmp_path}/{source}")
+        assert [one[1:] for one in jobs] == [one[1:] for one in wanted]
+        assert dropped == counts
+        assert found(f"auto:{tmp_path}/{source}", skip_bad_rows=True) == (jobs, counts)
+    assert [one[2] for one in found(f"slurm:{tmp_path}/turned.txt")[0]][:3] == [600.0, 3_600.0, 600.0]
+    with pytest.raises(TraceError, match=r"b-\*.txt: no file has such a name"):
+        found(f"slurm:{tmp_path}/b-*.txt")
+
+
+def test_of_two_jobs_of_one_id_the_newer_is_kept_if_bad_rows_are_skipped(tmp_path: Path) -> None:
+    rows = row("7", "08:00:00", "08:00:00", "08:10:00") + row("7", "09:00:00", "09:00:00", "09:20:00")
+    workload, report = read(tmp_path, SHORT_HEADER + rows, skip_bad_rows=True)
+    assert workload.jobs["duration_s"].tolist() == [1_200.0]
+    assert sum(report.dropped.values()) == 1
+    assert report.rows == 2
+
+
+def test_rows_in_unknown_states_are_counted(tmp_path: Path) -> None:
+    states = ["COMPLETED", "EXPEDITING", "RESV_DEL_HOLD", "EXPEDITING"]
+    rows = "".join(row(str(i), "09:00:00", "09:00:00", "09:01:00", state) for i, state in enumerate(states))
+    _, report = read(tmp_path, SHORT_HEADER + rows)
+    assert report.dropped == {slurm.UNKNOWN.format("EXPEDITING"): 2, "still running at the end of the log": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -20,6 +21,7 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.slurm_files.description import CONDITIONS
 from gpusched_env.traces.slurm_files.gres import gpus_of
 from gpusched_env.traces.slurm_files.hostlists import MOST_NAMES, names_in
+from gpusched_env.traces.slurm_files.reading import SLICES
 
 PLACE = Place("slurm.conf", 1)
 
@@ -297,7 +299,9 @@ def test_lists_of_names_are_those_that_were_folded(numbers: list[int], width: in
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (CONF + "Include /etc/slurm/nodes.conf\n", r"line 25, field 'Include': '/etc/slurm/nodes.conf': files are not"),
+        (CONF + "Include /etc/slurm-x/n.conf\n", r"line 25, field 'Include': '/etc/slurm-x/n.conf': no such file"),
+        (CONF + "include nodes.conf\n", r"line 25, field 'Include': 'nodes.conf': .*/nodes.conf: no such file"),
+        ("include slurm.conf\n", r"line 1, field 'Include': 'slurm.conf': more than 10 files inside"),
         (
             CONF + "NodeName=g01 Gres=gpu:1\n",
             "line 25, field 'NodeName': 'g01': this node occurs twice, first in line 16",
@@ -338,3 +342,124 @@ def test_the_command_line_takes_a_configuration_as_a_cluster(tmp_path: Path) -> 
         app, ["run", "--cluster", path, "--profiles", "unit", "--scheduler", "fifo", "--jobs", "5"]
     )
     assert played.exit_code == 0, played.output
+
+
+def test_json_of_scontrol_is_read_as_its_records_are(tmp_path: Path) -> None:
+    nodes = [
+        {"name": "g1", "gres": "gpu:h100:8(S:0-1)", "state": ["MIXED", "PLANNED"], "features": ["nvl", "ib"],
+         "tres": "cpu=64,gres/gpu=8", "weight": 1},
+        {"name": "g2", "gres": "gpu:h100:8", "state": "idle", "state_flags": ["DRAIN"], "features": "", "weight": 2},
+        {"name": "c1", "gres": "", "state": ["IDLE"], "features": [], "weight": {"set": True, "number": 3}},
+    ]  # fmt: skip
+    none = {"set": False, "infinite": False, "number": 0}
+    partitions = [
+        {"name": "gpu", "nodes": {"configured": "g[1-2]", "total": 2}, "defaults": {"time": none}, "grace_time": 0,
+         "maximums": {"time": {"set": True, "infinite": False, "number": 1440}}, "partition": {"state": ["UP"]},
+         "priority": {"tier": 2, "job_factor": 1}},
+        {"name": "long", "nodes": {"configured": "g2"}, "maximums": {"time": none | {"infinite": True}}},
+    ]  # fmt: skip
+    slurm, report = read(
+        tmp_path,
+        nodes_json=json.dumps({"nodes": nodes, "last_update": none, "meta": {}, "errors": []}),
+        partitions_json=json.dumps({"meta": {}, "partitions": partitions, "errors": []}),
+    )
+    assert groups(slurm) == [(2, 8, "h100", None)]
+    assert [(node.name, node.condition, node.features, node.weight) for node in slurm.nodes] == [
+        ("g1", "up", ("nvl", "ib"), 1),
+        ("g2", "drained", (), 2),
+    ]
+    assert report.dropped == {"no GPUs": 1}
+    assert [(p.name, p.nodes, p.max_time_s, p.default_time_s, p.priority_tier) for p in slurm.partitions] == [
+        ("gpu", ("g1", "g2"), 86_400.0, None, 2),
+        ("long", ("g2",), math.inf, None, 1),
+    ]
+    with pytest.raises(TraceError, match="record 1, field 'name'"):
+        read(tmp_path, nodes_json='{"nodes": [{"gres": "gpu:8"}]}')
+    with pytest.raises(TraceError, match="expected a list nodes or partitions"):
+        read(tmp_path, nodes_json='{"jobs": [{"job_id": 7}]}')
+
+
+def test_included_files_stand_in_place_of_their_lines(tmp_path: Path) -> None:
+    """A relative path counts from the folder of slurm.conf, also in a file of another folder, as in Slurm."""
+    whole, _ = read(tmp_path, slurm_conf=CONF)
+    lines = CONF.splitlines(keepends=True)
+    site = tmp_path / "site"
+    (site / "parts").mkdir(parents=True)
+    (site / "parts" / "nodes.conf").write_text("".join(lines[14:18]) + "include parts/cpu.conf\n")
+    (site / "parts" / "cpu.conf").write_text("".join(lines[18:20]))
+    (site / "gres.conf").write_text(f"Include {site}/parts/gres.conf\n")
+    (site / "parts" / "gres.conf").write_text(GRES)
+    (tmp_path / "gres.conf").write_text(GRES)
+    text = "".join(lines[:14]) + 'Include "parts/nodes.conf"\n' + "".join(lines[20:])
+    (site / "slurm.conf").write_text(text)
+    found, _ = read_slurm_cluster(site / "slurm.conf")
+    beside, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    assert (found.nodes, found.others, found.partitions, found.settings) == (
+        *(beside.nodes, beside.others, beside.partitions, beside.settings),
+    )
+    assert whole.scheduling == found.scheduling
+    only = site / "cloud.conf"
+    only.write_text("include slurm.conf\n")
+    assert read_slurm_cluster(only)[0].nodes[0].gpus == 8
+    (site / "parts" / "nodes.conf").write_text("NodeName=g1 Gres=gpu:x:y\n")
+    with pytest.raises(TraceError, match=r"parts/nodes.conf, line 1, field 'Gres': 'gpu:x:y'"):
+        read_slurm_cluster(site / "slurm.conf")
+
+
+TREE = """\
+# made by hand
+- topology: flat
+  flat: true
+- topology: default
+  cluster_default: true
+  tree:
+    switches:
+      - switch: leaf1
+        nodes: g[01-02]
+      - switch: leaf2
+        nodes: "g[03-04]"
+      - {switch: 3, nodes: h1}
+      - switch: leaf4
+        nodes: h[2-3]
+      - switch: spine
+        children: leaf[1-2],3,leaf4
+"""
+BLOCKS = """\
+---
+- topology: b
+  cluster_default: true
+  block:
+    block_sizes: [18, 36]
+    blocks:
+      - block: b1
+        nodes: g[1-18]
+      - block: b2
+        nodes: g[19-36]
+"""
+
+
+def test_a_topology_of_yaml_is_that_of_its_lines_in_topology_conf(tmp_path: Path) -> None:
+    (tmp_path / "topology.conf").write_text("SwitchName=other Nodes=g01,h3\n")  # Slurm ignores it beside topology.yaml
+    (tmp_path / "topology.yaml").write_text(TREE)
+    (tmp_path / "gres.conf").write_text(GRES)
+    slurm, report = read(tmp_path, slurm_conf=CONF)
+    assert slurm.cluster.racks["nodes"].tolist() == [2, 2, 1, 2]
+    assert [slurm.nodes[i].switch for i in (0, 2, 4, 5)] == ["leaf1", "leaf2", "3", "leaf4"]
+    assert "files: slurm.conf, gres.conf, topology.yaml" in report.describe()
+    (tmp_path / "b").mkdir()
+    slurm, _ = read(tmp_path / "b", slurm_conf="NodeName=g[1-36] Gres=gpu:gb200:4\n", t_yaml=BLOCKS)
+    assert groups(slurm) == [(36, 4, "gb200", 18)]
+    for text, words in (
+        (BLOCKS.replace("g[19-36]", "g[18-36]"), "record 1, field 'Nodes': 'g18': this node is on b1 too"),
+        ("- topology: x\n  tree: [a]\n", "record 1, field 'tree': .*expected switches with the keys switch and nodes"),
+        (BLOCKS.replace("blocks:", "blocks: ["), "YAML is cut or damaged"),
+    ):
+        with pytest.raises(TraceError, match=words):
+            read(tmp_path / "b", slurm_conf="NodeName=g[1-36] Gres=gpu:gb200:4\n", t_yaml=text)
+
+
+def test_whole_gpus_beside_slices_are_kept(tmp_path: Path) -> None:
+    text = "NodeName=a[1-2] Gres=gpu:a100:4,gpu:a100_3g.20gb:2\nNodeName=b Gres=gpu:1g.10gb:7\n"
+    slurm, report = read(tmp_path, slurm_conf=text)
+    assert groups(slurm) == [(2, 4, "a100", None)]
+    assert (report.dropped, report.notes[SLICES]) == ({"only slices of GPUs (MIG)": 1}, 4)

@@ -96,6 +96,60 @@ def test_workloads_of_kueue(tmp_path: Path) -> None:
     }
 
 
+HOSTS = ["kubernetes.io/hostname"]
+RACKS = [*(f"1-node-{i}" for i in (1, 2, 3)), *(f"2-node-{i}" for i in (1, 2))]
+NODES = dict.fromkeys([f"rack-{one}" for one in RACKS], 2)
+UNIVERSAL = [{"domainCount": 1, "valuesPerLevel": [{"universalValue": "n1"}], "podCounts": [5]}]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "nodes"),
+    [
+        # v1beta1, and the ways of v1beta2 to write the same: one slice, and two with longer prefixes
+        ({"levels": HOSTS, "domains": [{"values": [name], "count": 1} for name in NODES]}, NODES),
+        (
+            {
+                "levels": HOSTS,
+                "slices": [
+                    {"domainCount": 5, "valuesPerLevel": [{"prefix": "rack-", "roots": RACKS}], "universalPodCount": 1}
+                ],
+            },
+            NODES,
+        ),
+        (
+            {
+                "levels": HOSTS,
+                "slices": [
+                    {
+                        "domainCount": len(roots),
+                        "valuesPerLevel": [{"prefix": f"rack-{rack}-node-", "roots": roots}],
+                        "podCounts": [1] * len(roots),
+                    }
+                    for rack, roots in ((1, ["1", "2", "3"]), (2, ["1", "2"]))
+                ],
+            },
+            NODES,
+        ),
+        ({"levels": HOSTS, "slices": UNIVERSAL}, {"n1": 10}),
+        ({"levels": ["block", "rack"], "slices": UNIVERSAL}, {}),
+        ({"levels": HOSTS, "domains": [{"values": ["n1"], "count": 2}]}, {}),  # not all pods
+        (None, {}),
+    ],
+)
+def test_topology_assignments_tell_nodes(tmp_path: Path, assignment: Any, nodes: dict[str, int]) -> None:
+    one = workload("a", [condition("Admitted", 3)], 4)
+    one["spec"]["podSets"][0]["count"] = 5
+    given = {"count": 5, "resourceUsage": {GPU: "10"}, "topologyAssignment": assignment}
+    one["status"]["admission"] = {"clusterQueue": "q", "podSetAssignments": [given]}
+    [job] = taken(tmp_path, "kueue", one).running
+    assert job.nodes == nodes
+    assert (job.gpus, job.min_nodes, job.max_nodes) == (10, 1, 5)
+    for wrong in ({"levels": "x"}, {"levels": HOSTS, "slices": [{"valuesPerLevel": [{"roots": [1]}]}]}):
+        given["topologyAssignment"] = wrong
+        with pytest.raises(GpuschedError, match=r"field '(levels|roots)': .*: expected a list of texts"):
+            taken(tmp_path, "kueue", one)
+
+
 def test_pods_and_pod_groups(tmp_path: Path) -> None:
     mark = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
     group = {

@@ -369,3 +369,69 @@ def test_squeue_tells_node_counts(tmp_path):
     assert repr(read_snapshot(tmp_path / "now.json").queued) == repr(found.queued)
     with pytest.raises(GpuschedError, match="min_nodes is 2 and max_nodes 3"):
         PresentJob("1", 4, min_nodes=2, max_nodes=3)
+
+
+def test_json_of_squeue_is_read_as_its_table_is(tmp_path):
+    def number(value):
+        return {"set": value is not None, "infinite": False, "number": value or 0}
+
+    def job(job_id, state, tres, **more):
+        return {
+            "job_id": job_id, "user_name": "ana", "account": "vis", "partition": "gpu", "qos": "normal",
+            "job_state": [state], "time_limit": number(120), "submit_time": number(1_741_000_000),
+            "start_time": number(1_741_001_200 if state == "RUNNING" else 0), "node_count": number(1),
+            "max_nodes": number(0), "nodes": "g1" if state == "RUNNING" else "", "state_reason": "Priority",
+            "tres_alloc_str": tres if state == "RUNNING" else "", "tres_req_str": tres, "dependency": "",
+            "array_job_id": number(0), "array_task_id": number(None), "array_task_string": "",
+            "het_job_id": number(0), "het_job_offset": number(0),
+        } | more  # fmt: skip
+
+    jobs = [
+        job(1, "RUNNING", "cpu=8,node=1,gres/gpu=4"),
+        job(3, "RUNNING", "node=1,gres/gpu=2", array_job_id=number(2), array_task_id=number(0), job_state="RUNNING"),
+        job(2, "PENDING", "node=1,gres/gpu=2", array_job_id=number(2), array_task_string="1-2%1"),
+        job(4, "PENDING", "node=1,gres/gpu=1", state_reason="Dependency", dependency="afterok:1(unfulfilled)"),
+        job(5, "PENDING", "node=1,gres/gpu=8", max_nodes=number(2), time_limit=number(None) | {"infinite": True}),
+        job(6, "PENDING", "node=1,gres/gpu=1", state_reason="JobHeldUser"),
+    ]
+    path = tmp_path / "squeue.json"
+    path.write_text(json.dumps({"jobs": jobs, "last_update": number(1_741_003_200), "meta": {}, "errors": []}))
+    (tmp_path / "squeue.txt").write_text(
+        "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|MAX_NODES|NODELIST|REASON|"
+        "TRES_ALLOC|DEPENDENCY\n"
+        + "".join(
+            f"{name}|ana|vis|gpu|normal|{state}|{time}|{limit}|1741000000|{start}|1|{most}|{nodes}|{reason}|gres/gpu={n}|"
+            f"{depends}\n"
+            for name, state, time, limit, start, most, nodes, reason, n, depends in (
+                ("1", "RUNNING", "33:20", "2:00:00", "1741001200", 0, "g1", "None", 4, ""),
+                ("2_0", "RUNNING", "33:20", "2:00:00", "1741001200", 0, "g1", "None", 2, ""),
+                ("2_[1-2%1]", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Priority", 2, ""),
+                ("4", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Dependency", 1, "afterok:1(unfulfilled)"),
+                ("5", "PENDING", "0:00", "UNLIMITED", "N/A", 2, "", "Priority", 8, ""),
+                ("6", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "JobHeldUser", 1, ""),
+            )
+        )
+    )
+    found, wanted = snapshot_of(f"auto:{path}"), snapshot_of(f"auto:{tmp_path / 'squeue.txt'}")
+    assert repr(found) == repr(wanted)
+    assert [job.id for job in found.queued] == ["2_1", "2_2", "4", "5"]
+    assert found.held == ("6",)
+
+
+def test_a_queued_job_that_depends_on_an_array_waits_for_its_tasks(tmp_path):
+    path = tmp_path / "squeue.txt"
+    path.write_text(
+        "JOBID|ST|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC|DEPENDENCY\n"
+        "7_0|R|1:00:00|2025-03-03T11:00:00|1|g1|None|gres/gpu=1|\n"
+        "7_[1-2]|PD|0:00|N/A|1||Priority|gres/gpu=1|\n"
+        "8|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterok:7_*(unfulfilled)\n"
+        "9|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterany:7+5(unfulfilled),afterok:8(unfulfilled)\n"
+        "5_[3,4]|PD|0:00|N/A|1||JobHeldUser|gres/gpu=1|\n"
+        "10|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterok:5_*(unfulfilled)\n"
+        "11|PD|0:00|N/A|1||Dependency|gres/gpu=1|afterok:6(unfulfilled)\n"
+    )
+    found = read_squeue(path)
+    assert {job.id: job.dependency for job in found.queued} == {
+        "7_1": "", "7_2": "", "8": "afterok:7_0:7_1:7_2", "9": "afterany:7_0+5:7_1+5:7_2+5,afterok:8",
+    }  # fmt: skip
+    assert found.held == ("5_[3,4]", "10", "11")  # of what they wait for, the table does not tell the end

@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.traces import read_trace
-from gpusched_env.twin import read_twin
-from gpusched_env.twin.example import example_jobs, example_twin, write_example
+from gpusched_env.twin import Pool, Twin, read_twin
+from gpusched_env.twin.example import example_jobs, write_example
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.scoring import replayed_starts
 
@@ -117,8 +119,9 @@ def iso(seconds):
 
 
 def test_workloads_of_kueue_on_nodes_of_kubernetes(tmp_path):
-    """The planted policy is played, its starts are exported as Workloads, and the fit finds pools and waits."""
-    truth, jobs = example_twin("slurm:size_weight=1000,backfill=easy"), example_jobs(300)
+    """One queue is played, its starts are exported as Workloads, and the twin has the same waits."""
+    pools = (Pool("all", Cluster.parse("24x8").groups),)
+    truth, jobs = Twin("", "kueue", pools, Tenants((Tenant("all", quota=192),))), example_jobs(300)
     start_s = replayed_starts(truth, jobs)
     lines = []
     for row, job in enumerate(jobs.jobs):
@@ -135,14 +138,18 @@ def test_workloads_of_kueue_on_nodes_of_kubernetes(tmp_path):
         for i in range(24)
     ]
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+    groups = [{"flavors": [{"resources": [{"name": "amd.com/gpu", "nominalQuota": "192"}]}]}]
+    queue = {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": {"resourceGroups": groups}}
+    (tmp_path / "quotas.json").write_text(json.dumps(queue))
     code, told = run(
         "fit", f"kueue:{tmp_path / 'log.json'}", "--gpu-resource", "amd.com/gpu",
-        "--cluster", f"kubernetes:{tmp_path / 'nodes.json'}", "--tenants", "namespace",
+        "--cluster", f"kubernetes:{tmp_path / 'nodes.json'}", "--quotas", tmp_path / "quotas.json",
         "--output", tmp_path / "twin.json",
     )  # fmt: skip
     assert code == 0, told
     twin = read_twin(tmp_path / "twin.json")
     assert (twin.gpus, twin.reading) == (192, {"gpu_resource": "amd.com/gpu"})
     assert twin.score.overall.jobs > 100
+    assert twin.score.overall.error_90_s <= 1  # Kubernetes writes whole seconds
     code, told = run("compare", tmp_path / "twin.json", "--schedulers", "current", "--workers", 1)
     assert code == 0, told

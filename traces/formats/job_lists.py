@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.support.files import toml_beside
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.bad_rows import skippable, skipping_bad_rows
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -24,6 +24,7 @@ Row = dict[str, Any]  # role -> value
 Rule = Callable[[JobColumns, Place, Row, list[str]], str]  # completes a row, whose texts are given; or why it is no job
 
 STALE: Final = "duration differs by more than a factor of 2 from iterations x iteration_time, which is used"
+CPUS: Final = "pods ask for CPUs or memory, which are ignored"
 SHARED: Final = "pods with a share of a GPU, rounded up to one GPU"
 WHOLE: Final = 1000  # gpu_milli of a whole GPU
 DUE: Final = ("strict", "soft")  # types of jobs with deadlines
@@ -97,6 +98,8 @@ def read_job_list(path: Path, name: str) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport(name, str(path)), *attributes, numbers=layout.numbers)
     table = load_fitted(FITTED[name]) if name in FITTED else None
     rule = RULES.get(name) if table is None else partial(_train, table)
+    if name == "openb":
+        rule = partial(_pod, _end_of(path, layout.names))
     roles, ids = (
         [role for _, _, role, *_ in layout.columns],
         [name for name, kind, *_ in layout.columns if kind == "id"],
@@ -177,22 +180,38 @@ def _counted(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
     return ""
 
 
-def _pod(jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
-    """openb: a pod runs from its scheduling to its deletion."""
+def _end_of(path: Path, names: Sequence[str]) -> float:
+    """Return the end of a log of openb [s]: the last deletion, if several pods in phase Running share it; else inf."""
+    deletion, phase = names.index("deletion_time"), names.index("pod_phase")
+    times = []
+    with skipping_bad_rows():  # the reader itself tells about them
+        for place, told in csv_rows(path, names):
+            with skippable:
+                if told[phase] == "Running":
+                    times.append(place.seconds_or_none("deletion_time", told[deletion]) or 0.0)
+    last = max(times, default=math.inf)
+    return last if times.count(last) > 1 else math.inf
+
+
+def _pod(end_s: float, jobs: JobColumns, place: Place, row: Row, told: list[str]) -> str:
+    """openb: a pod runs from its scheduling to its deletion; the log ends at ``end_s`` [s]."""
     size, milli, scheduled, deleted = (row[role] for role in ("gpus", "gpu_milli", "scheduled_s", "deleted_s"))
-    row |= {"arrival": row["created_s"], "work": 0.0}
+    row |= {"arrival": row["created_s"], "work": 0.0, MIN_NODES: 1, MAX_NODES: 1}  # a pod is on one node
     if size == 1 and not 0 < milli <= WHOLE:
         place.refuse("gpu_milli", told[2], f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
     if size == 0:
         return ""
     if scheduled is None:
         return "never scheduled"
-    if deleted is None:
+    if deleted is None or (deleted == end_s and row["status"] == "Running"):
         return "still running at the end of the log"
     if deleted < scheduled:
         return "deleted before it was scheduled"
-    if size == 1 and milli < WHOLE and deleted > scheduled:
-        jobs.note(place, SHARED)
+    if deleted > scheduled:
+        if size == 1 and milli < WHOLE:
+            jobs.note(place, SHARED)
+        if row["cpu_milli"] or row["memory_mib"]:
+            jobs.note(place, CPUS)
     row["work"] = deleted - scheduled
     return ""
 
@@ -228,5 +247,4 @@ RULES: Final[dict[str, Rule]] = {
     "elasticflow": _due_after,
     "hydra": _on_types,
     "muri": _counted,
-    "openb": _pod,
 }

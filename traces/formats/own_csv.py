@@ -10,6 +10,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.dependencies import BEGIN
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
@@ -21,7 +22,8 @@ from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
 LABELS: Final = (
-    "model", "batch_size", "user", "account", "qos", "queue", "partition", "virtual_cluster", "status", "priority"
+    "model", "batch_size", "user", "account", "qos", "queue", "partition", GPU_TYPES, "virtual_cluster", "status",
+    "priority",
 )  # fmt: skip
 WAIT: Final = "wait_s"
 EARLY: Final = "jobs that started before they arrived; their wait counts as 0"
@@ -53,6 +55,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
     depending = "dependency" in found
     depends: list[str] = []
+    every: dict[str, None] = {}  # ids of all rows, if jobs depend on them
     clocks = {
         role: Clock(role=role, column=found[role].column, unit=found[role].unit) for role in CLOCKS if role in found
     }
@@ -60,6 +63,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     for place, texts in csv_rows(path, [one.column for one in found.values()]):
         with skippable:
             row = dict(zip(found, texts, strict=True))
+            if depending:
+                every[row.get("id", str(jobs.row))] = None
             if "id" in row:
                 jobs.refuse_duplicate(place, found["id"].column, row["id"])
             times = {role: clock.read(place, row[role]) for role, clock in clocks.items()}
@@ -98,7 +103,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
-        workload = with_dependencies(workload, report, depends, originals, jobs.places)
+        texts = [depends[row] for row in jobs.kept]
+        workload = with_dependencies(workload, report, texts, originals, jobs.places, every)
     return workload, report
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
 from gpusched_env.traces.kubernetes.pods import GROUP, POD, PodObject, pod_group_of, pod_of
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.columns import NODES, REPLACED, JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-NAMES: Final = ("original_id", "namespace", "queue", "gpu_type", "status")
+NAMES: Final = ("original_id", "namespace", "queue", GPU_TYPES, "status")
 OTHER: Final = "object of another kind than {}"
 ALONE: Final = "pod of no PodGroup"
 EMPTY: Final = "PodGroup without pods in the file"
@@ -30,8 +31,9 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     first pod with GPUs, the end the time when the last container finishes, and the gang the largest number of GPUs that
     the pods request at one time. The job id is the number of the first object from 0. Attributes: original_id
     (namespace/owner, or namespace/pod; with the kind before it, such as Job/namespace/owner, if a group, an owner or a
-    pod have one name), namespace, queue (label of Kueue), gpu_type (node selector nvidia.com/gpu.product), status,
-    priority and wait_s (numbers: start minus arrival [s]).
+    pod have one name), namespace, queue (label of Kueue), gpu_types (node selector nvidia.com/gpu.product), status,
+    priority and wait_s (numbers: start minus arrival [s]); min_nodes 1 and max_nodes, the number of pods with GPUs at
+    one time, because a pod is never split over nodes; both 0 if their GPUs differ (noted).
     """
     return _read(path, "kubernetes", gpu_resource)
 
@@ -50,24 +52,32 @@ def _read(path: Path, name: str, gpu_resource: str) -> tuple[Workload, ReadRepor
     grouped = name == "volcano"
     kinds = (GROUP, POD) if grouped else (POD,)
     report = ReadReport(name, str(path), unit="record")
-    jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d"})
-    gangs = Gangs()
-    for place, record in kubernetes_objects(path, PodObject):
+    jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d", **NODES})
+    gangs, groups = Gangs(), set[str]()
+    for number, (place, record) in enumerate(kubernetes_objects(path, PodObject), 1):
         with skippable:
             kind = kind_of(place, record)
             if kind not in kinds:
                 jobs.drop(place, OTHER.format(" and ".join(kinds)))
             elif kind == GROUP:
                 group = pod_group_of(place, record)
-                jobs.refuse_duplicate(place, "metadata.name", f"{GROUP} {group.name}")
-                gangs.add_group(place, group)
+                if not jobs.merges:
+                    jobs.refuse_duplicate(place, "metadata.name", f"{GROUP} {group.name}")
+                elif group.name in groups:
+                    jobs.drop(place, REPLACED)
+                    continue
+                groups.add(group.name)
+                gangs.add_group(number, group)
             else:
                 pod = pod_of(place, record, gpu_resource)
-                jobs.refuse_duplicate(place, "metadata.name", pod.name)
+                if not jobs.merges:
+                    jobs.refuse_duplicate(place, "metadata.name", pod.name)
                 if grouped and not pod.grouped:
                     jobs.drop(place, ALONE)
                 else:
-                    gangs.add(place, pod)
+                    gangs.add(place, number, pod, jobs.merges)
+    for number in sorted(gangs.replaced):
+        jobs.drop(Place(report.path, number, report.unit), REPLACED)
     jobs.check_ids()
     for gang in gangs:
         if gang.group:

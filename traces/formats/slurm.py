@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
-from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
+from gpusched_env.problem.partitions import GPU_TYPES
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import NODES, UNEVEN, JobColumns
+from gpusched_env.traces.parsing.columns import NODES, REPLACED, UNEVEN, JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus, tres_nodes
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows
+from gpusched_env.traces.parsing.texts import Ids
+from gpusched_env.traces.slurm_files.json_tables import SACCT, is_json, sacct_rows
 
 # Each line: columns of which the file needs at least one
 NEEDED: Final = (
@@ -82,6 +85,8 @@ LATER: Final = "jobs that were eligible later than submitted (dependency, begin 
 INELIGIBLE: Final = "ineligible_s"  # attribute
 REPEATED_S: Final = 3600.0  # [s] repeated by local clocks in autumn, so that a job may end before it started
 CLOCK: Final = "jobs whose Elapsed is not End - Start (suspended, or the clock was changed); Elapsed is used"
+UNKNOWN: Final = "in a state that is not known: {}"
+_WORD: Final = re.compile(r"[A-Z][A-Z_]{1,30}", re.ASCII)
 _JOB: Final = re.compile(r"(\d+)(?:_(?:\d+|\[[^\]]*\]?(?:\.\.\.)?))?(?:\+(\d+))?", re.ASCII)
 _STEP: Final = re.compile(r"\d+(?:_\d+)?(?:\+\d+)?\.\w+(?:\+\d+)?", re.ASCII)
 
@@ -93,6 +98,8 @@ class Run(NamedTuple):
     """One row: a run of a job, or of one part of a heterogeneous job; times are in seconds since 1970 or unknown."""
 
     place: Place
+    name: str  # id, with the cluster if it is told
+    submit_s: float  # inf = unknown
     row: int  # number of the row, counted from 0
     part: int  # number of the part of a heterogeneous job; 0 for other jobs
     arrival_s: float  # inf = unknown
@@ -108,30 +115,40 @@ class Run(NamedTuple):
     nodes: tuple[int, int]  # least and most nodes; 0 = any
 
 
-def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
-    """Read the table that ``sacct -P`` writes; columns are found by name, in any order, and others are not read.
+def read_slurm(path: Path, columns: str = "") -> tuple[Workload, ReadReport]:
+    """Read the table that ``sacct -P`` writes, or the JSON of ``sacct --json``.
 
-    The file needs ``JobIDRaw`` or ``JobID``, ``Submit`` or ``Eligible``, ``Start``, ``End``, ``State``, and
-    ``AllocTRES`` or ``ReqTRES``. The arrival is ``Eligible``, else ``Submit``. The run time [s] is ``ElapsedRaw`` or
-    ``Elapsed``, else end minus start. The gang is ``gres/gpu`` of ``AllocTRES``, else of ``ReqTRES``. ``TimelimitRaw``
-    [min] or ``Timelimit`` becomes ``estimate_s`` [s]. Steps are dropped, tasks of arrays are jobs, and the parts of a
-    heterogeneous job (``7+0``, ``7+1`` of ``JobID``) are one job. If a job ran several times (``--duplicates``), the
-    job is its last run, and it arrives when it was first submitted. Times are local, have an offset, or are seconds
-    since 1970 (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status,
-    gpu_type (types joined by ``|``), min_nodes and max_nodes (what ReqTRES or ReqNodes asks, else what NNodes or
-    AllocTRES gave), wait_s (a number: first start minus arrival), ineligible_s (a number: arrival minus first
-    submission, if the file has both columns), and those of LABELS that have a column.
+    Columns are found by name, in any order, and others are not read. Headers may be repeated. Of several records of
+    one run, the newest counts: one that has ended, else the last in the file. The file needs ``JobIDRaw`` or
+    ``JobID``, ``Submit`` or ``Eligible``, ``Start``, ``End``, ``State``, and ``AllocTRES`` or ``ReqTRES``. The
+    arrival is ``Eligible``, else ``Submit``. The run time [s] is ``ElapsedRaw`` or ``Elapsed``, else end minus
+    start. The gang is ``gres/gpu`` of ``AllocTRES``, else of ``ReqTRES``. ``TimelimitRaw`` [min] or ``Timelimit``
+    becomes ``estimate_s`` [s]. Steps are dropped, tasks of arrays are jobs, and the parts of a heterogeneous job
+    (``7+0``, ``7+1`` of ``JobID``) are one job. If a job ran several times (``--duplicates``), the job is its last
+    run, and it arrives when it was first submitted. Times are local, have an offset, or are seconds since 1970
+    (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status, gpu_type (types
+    joined by ``|``), gpu_types (the type that ReqTRES asks for, if it is one), min_nodes and max_nodes (what ReqTRES
+    or ReqNodes asks, else what NNodes or AllocTRES gave), wait_s (a number: first start minus arrival), ineligible_s
+    (a number: arrival minus first submission, if the file has both columns), and those of LABELS that have a column.
+
+    ``columns`` : those of a table without a header (``sacct -n``), as its ``--format`` has them.
     """
-    header = bar_header(path)
-    at = sacct_columns(path, header)
-    labels = [name for name in LABELS if name in at]
-    told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
+    at, _ = _rows_of(path, columns)
+    labels, unit = [name for name in LABELS if name in at], "record" if is_json(path) else "line"
+    told = ("original_id", "status", "gpu_type", GPU_TYPES, *(LABELS[name] for name in labels))
     numbers = {**NODES, "wait_s": "d"} | ({INELIGIBLE: "d"} if "Submit" in at and "Eligible" in at else {})
-    jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers=numbers)
-    table, pick = _Table(jobs, at, labels), itemgetter(*at.values())
-    for place, fields in bar_rows(path, len(header)):
-        with skippable:
-            table.read(place, dict(zip(at, pick(fields), strict=True)))
+    repeated: frozenset[str] = frozenset()
+    for _ in range(2):  # the second time, the rows of ids that occur several times are held back
+        jobs = JobColumns(ReadReport("slurm", str(path), unit), *told, numbers=numbers)
+        table = _Table(jobs, at, labels, repeated)
+        for place, row in _rows_of(path, columns)[1]:
+            with skippable:
+                table.read(place, row)
+        repeated = frozenset(name for name, *_ in table.ids.repeated())
+        if not repeated:
+            break
+        if jobs.skipped is not None:
+            jobs.skipped.forget()
     table.resolve()
     if not jobs.ids and not table.any_gpu:
         raise TraceError(
@@ -139,6 +156,18 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
             "AccountingStorageTRES of slurm.conf lists gres/gpu; jobs are accounted so from then on"
         )
     return jobs.workload("slurm", dated=True)
+
+
+def _rows_of(path: Path, columns: str) -> tuple[Collection[str], Iterator[tuple[Place, Row]]]:
+    """Return the columns of COLUMNS that a file has, and its rows."""
+    if is_json(path):
+        return ("JobID", *SACCT), sacct_rows(path)
+    header = (
+        tuple(name.partition("%")[0].strip().lower() for name in columns.split(",")) if columns else bar_header(path)
+    )
+    at = sacct_columns(path, header)
+    pick = itemgetter(*at.values())
+    return at, ((place, dict(zip(at, pick(fields), strict=True))) for place, fields in bar_rows(path, header))
 
 
 def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
@@ -149,7 +178,7 @@ def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
             raise TraceError(
                 f"{path}, line 1: column {' or '.join(names)} is missing; found {', '.join(header)[:200]}; expected "
                 "the table of sacct --parsable2 with --format=JobID,JobIDRaw,Submit,Eligible,Start,End,Elapsed,State,"
-                "Timelimit,ReqTRES,AllocTRES"
+                "Timelimit,ReqTRES,AllocTRES; a table without a header (sacct -n) needs --columns JobID,Submit,..."
             )
     return at
 
@@ -160,13 +189,16 @@ class _Table:
     It holds back the rows of jobs that may have several, and resolves these at the end.
     """
 
-    def __init__(self, jobs: JobColumns, columns: Collection[str], labels: Sequence[str]) -> None:
-        self.jobs, self.labels = jobs, labels
+    def __init__(
+        self, jobs: JobColumns, columns: Collection[str], labels: Sequence[str], repeated: Collection[str]
+    ) -> None:
+        self.jobs, self.labels, self.repeated = jobs, labels, repeated
+        self.ids = Ids()  # those of rows that are not held back because they are in ``repeated``
         self.name = "JobID" if "JobID" in columns else "JobIDRaw"
         self.raw = "JobIDRaw" if "JobIDRaw" in columns else "JobID"
         self.stamps = Stamps()
         self.states: dict[str, tuple[str, int]] = {}
-        self.held: dict[str, list[Run]] = {}
+        self.held: dict[str, dict[tuple[object, ...], Run]] = {}
         self.waiting = 0  # rows that are held back
         self.any_gpu = False
 
@@ -184,26 +216,36 @@ class _Table:
             if found[2] is not None:
                 part, original = int(found[2][:9]), found[1]
         run = self._run(place, row, original, part)
-        name = f"{row['Cluster']}/{original}" if "Cluster" in row else original
-        earlier = self.held.get(name)
-        if earlier is None:
-            jobs.refuse_duplicate(place, self.name, name)
-            if run.kind in (AGAIN, RESIZED) or "+" in text:
-                self.held[name] = [run]
-                self.waiting += 1
-            else:
-                self._add([run])
+        known = run.name in self.held
+        if not known and run.name not in self.repeated:
+            self.ids.append(place, self.name, run.name)
+        if not (known or run.name in self.repeated or run.kind in (AGAIN, RESIZED) or "+" in text):
+            self._add([run])
             return
-        if any(other.part == part and other.kind not in (AGAIN, RESIZED) for other in earlier):
-            remedy = "this id occurs twice; remove one of the two"
-            place.refuse(self.name, text, remedy, "an id that occurs twice")
-        earlier.append(run)
-        self.waiting += 1
+        runs = self.held.setdefault(run.name, {})
+        several = run.kind in (AGAIN, RESIZED)  # each with its start; other records tell what became of the last one
+        key = part, run.submit_s, run.start_s if several else None
+        other = runs.get(key)
+        if other is not None:
+            older = run if run.kind == OPEN != other.kind else other
+            jobs.drop(older.place, REPLACED)
+            run = other if older is run else run
+        self.waiting += other is None
+        runs[key] = run
 
     def resolve(self) -> None:
         """Add the jobs whose rows were held back."""
-        for runs in self.held.values():
+        for held in self.held.values():
+            runs = list(held.values())
             self.waiting -= len(runs)
+            ended = {run.part: run for run in runs if run.kind not in (AGAIN, RESIZED, OPEN)}
+            older = [run for run in runs if run.kind not in (AGAIN, RESIZED, OPEN) and ended[run.part] is not run]
+            for run in older:
+                with skippable:
+                    other = f"{run.place.unit} {ended[run.part].place.number}"
+                    remedy = f"this id occurs twice, with another submission in {other}; remove one of the two"
+                    run.place.refuse(self.name, run.name, remedy, "an id that occurs twice")
+            runs = [run for run in runs if run not in older]
             for run in runs[1:]:
                 self.jobs.drop(run.place, FURTHER)
             self._add(runs)
@@ -219,14 +261,15 @@ class _Table:
             jobs.drop(first.place, reason)
             return
         earliest = min(runs, key=lambda run: run.arrival_s)
-        arrival_s, least, most = earliest.arrival_s, 0, 0
+        arrival_s, (least, most) = earliest.arrival_s, last[0].nodes
         if gpus and seconds:
             several = len(last) < len(runs)
             remarks = {remark: True for run in last for remark in run.remarks if not (several and remark == LOST)}
             remarks |= {AFRESH: True} if several else {}
             remarks |= {SHORT: True} if any(run.kind in (CUT, AGAIN) for run in last) else {}
-            least, most = _joined_nodes(last)
-            remarks |= {UNEVEN: True} if not most and any(run.nodes[1] for run in last) else {}
+            if len(last) > 1:
+                least, most = _joined_nodes(last)
+                remarks |= {UNEVEN: True} if not most and any(run.nodes[1] for run in last) else {}
             for remark in remarks:
                 jobs.note(first.place, remark)
         jobs.add(
@@ -239,7 +282,8 @@ class _Table:
             job_id=first.row,
             wait_s=max(min(run.start_s for run in runs) - arrival_s, 0.0),
             ineligible_s=earliest.ineligible_s,
-            **{MIN_NODES: least, MAX_NODES: most},
+            min_nodes=least,
+            max_nodes=most,
         )
 
     def _run(self, place: Place, row: Row, original: str, part: int) -> Run:
@@ -248,14 +292,17 @@ class _Table:
         )
         state, kind = self._state(place, row["State"])
         gpus = tres_gpus(place, "AllocTRES", row.get("AllocTRES", ""))
-        if gpus is None:
-            gpus = tres_gpus(place, "ReqTRES", row.get("ReqTRES", ""))
+        request = tres_gpus(place, "ReqTRES", row.get("ReqTRES", ""))
+        gpus = request if gpus is None else gpus
+        asked = request.types[0] if request is not None and len(request.types) == 1 else ""  # several: each of them
         self.any_gpu |= gpus is not None and gpus.number > 0
         seconds = _elapsed(place, row)
         between = None if start is None or end is None else end - start
         arrival = submit if eligible is None else eligible
         unusable = ""
-        if kind == SIBLING:
+        if state not in STATES:
+            unusable = UNKNOWN.format(state)
+        elif kind == SIBLING:
             unusable = "sibling of a job in another cluster of the federation"
         elif start is None:
             unusable = "never started"
@@ -281,6 +328,8 @@ class _Table:
         limit = _limit(place, row)
         return Run(
             place,
+            f"{row['Cluster']}/{original}" if "Cluster" in row else original,
+            math.inf if submit is None else submit,
             self.jobs.row + self.waiting,
             part,
             math.inf if arrival is None else arrival,
@@ -291,7 +340,7 @@ class _Table:
             kind,
             unusable,
             tuple(remarks),
-            (original, state, "|".join(gpus.types) if gpus else "", *[row[name] for name in self.labels]),
+            (original, state, "|".join(gpus.types) if gpus else "", asked, *[row[name] for name in self.labels]),
             0.0 if submit is None or arrival is None else max(arrival - submit, 0.0),
             _nodes(place, row, 0 if gpus is None else gpus.number),
         )
@@ -303,9 +352,9 @@ class _Table:
             word = (text.split() or [""])[0].upper()
             names = [name for name in STATES if name.startswith(word[:-1])] if word.endswith("+") else []
             name = names[0] if len(names) == 1 else STATE_OF.get(word, word)
-            if name not in STATES:
+            if name not in STATES and not _WORD.fullmatch(name):
                 place.refuse("State", text, "expected a state of Slurm, such as COMPLETED; correct or remove the row")
-            found = self.states[text] = name, STATES[name][1]
+            found = self.states[text] = name, STATES[name][1] if name in STATES else OPEN
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +28,16 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
     A processor counts as a GPU. The gang is the number of allocated processors, because the run time was measured on
     them. If this number is unknown, the gang is the number of requested processors. The requested time becomes
     ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status. A job with a
-    preceding job is held until that job has ended, and then for the think time.
+    preceding job is held until that job has ended, and then for the think time. ``UnixStartTime`` and ``TimeZone`` of
+    the header tell the origin, and how several files follow each other.
     """
-    report = ReadReport("swf", str(path))
+    report, heads = ReadReport("swf", str(path)), dict[str, str]()
+    file, first_s, begin_s = "", math.nan, math.nan
     jobs = JobColumns(report, "original_id", "user", "queue", "status", numbers=FEEDBACK)
-    for place, words in word_rows(path, FIELDS, b";"):
+    for place, words in word_rows(path, FIELDS, b";", heads):
+        if place.path != file:
+            file, begin_s = place.path, _begin_s(place.path, heads)
+            first_s = begin_s if math.isnan(first_s) else first_s
         with skippable:
             submitted, running = _known(place, "submit time", words[1]), _known(place, "run time", words[3])
             allocated = _processors(place, "allocated processors", words[4])
@@ -52,6 +57,7 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
             elif not (allocated or requested):
                 jobs.drop(place, "number of processors unknown")
             else:
+                submitted += 0.0 if math.isnan(begin_s) else begin_s - first_s
                 if running and allocated and requested and allocated != requested:
                     jobs.note(place, "jobs whose allocated and requested processors differ; the allocated are used")
                 if running > estimate:
@@ -63,7 +69,16 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
                     place, submitted, allocated or requested, running, *labels,
                     estimate_s=estimate, preceding=before, think_s=think_s,
                 )  # fmt: skip
-    return _with_feedback(*jobs.workload("swf", dated=False), jobs.places)
+    return _with_feedback(*jobs.workload("swf", dated=False, begin_s=first_s), jobs.places)
+
+
+def _begin_s(path: str, heads: Mapping[str, str]) -> float:
+    """Return the local time of time 0 in seconds since 1970, as the header tells it; NaN = not told."""
+    text, zone = heads.get("unixstarttime", ""), heads.get("timezone", "")
+    if not text or text.startswith("-"):
+        return math.nan
+    begin_s = Place(path, 1).seconds("UnixStartTime", text)
+    return begin_s + (float(zone) if zone.lstrip("-").isdecimal() else 0.0)
 
 
 def _with_feedback(workload: Workload, report: ReadReport, places: Sequence[int]) -> tuple[Workload, ReadReport]:

@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gpusched_env.traces.kubernetes.pods import Pod, PodGroup, Words
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES
+from gpusched_env.traces.kubernetes.pods import ENDED, Pod, PodGroup, Words
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
@@ -22,6 +23,9 @@ from gpusched_env.traces.parsing.texts import PIECE, Texts
 Array = np.ndarray
 FURTHER: Final = "further pod of a job, which is one job together with its first pod"
 REPLACED: Final = "jobs with pods that replaced others; the gang is the largest number of GPUs at one time"
+UNEQUAL: Final = "jobs whose pods have unequal numbers of GPUs: nodes ignored"
+BESIDES: Final = "jobs that hold, besides their whole GPUs, {}"
+NEVER_RAN: Final = "ended before a container ran"
 DIGEST: Final = 16  # [byte] two different jobs have equal digests with a probability below 1e-24 in a log of 1e7 pods
 
 
@@ -42,6 +46,8 @@ class Gang(msgspec.Struct, gc=False):
     end_s: float  # end of the last pod that has started
     gpus: int  # largest number of GPUs that its pods hold at one time [GPU]
     requested: int  # GPUs of all pods [GPU]
+    parts: int = 0  # pods at that time, if each has as many GPUs; 0 = they differ
+    part: str = ""  # what a pod requests of GPUs besides whole ones; "" = nothing
 
 
 class Gangs:
@@ -59,24 +65,31 @@ class Gangs:
         self._known: dict[Words, int] = {}
         self._queues: dict[str, int] = {}
         self._kinds: set[str] = set()
+        self._newest: dict[str, int] = {}  # pod -> its place in the columns, if exports are joined
+        self.replaced: set[int] = set()  # numbers of the objects of which a newer export tells again
 
-    def add(self, place: Place, pod: Pod) -> None:
-        """Add a pod."""
+    def add(self, place: Place, number: int, pod: Pod, joined: bool = False) -> None:
+        """Add a pod, the object of this number; of several exports, which are ``joined``, its last record counts."""
+        if joined:
+            identity = pod.uid or pod.name
+            if identity in self._newest:
+                self.replaced.add(self._numbers[self._newest[identity]])
+            self._newest[identity] = len(self._numbers)
         self._jobs.append(place, "name of the job", pod.job)
-        self._digests += _digest(pod.job)
+        self._digests += _digest(f"{pod.job} {pod.job_uid}".rstrip())
         self._kinds.add(pod.job[: pod.job.find("/")])
-        self._numbers.append(place.number)
+        self._numbers.append(number)
         self._words.append(self._known.setdefault(pod.words, len(self._known)))
         for column, time_s in zip((self._arrivals, self._starts, self._ends), pod.times_s, strict=True):
             column.append(time_s)
         self._gpus.append(pod.gpus)
         self._priorities.append(pod.priority)
 
-    def add_group(self, place: Place, group: PodGroup) -> None:
-        """Add a PodGroup."""
+    def add_group(self, number: int, group: PodGroup) -> None:
+        """Add a PodGroup, which is an object of this number."""
         digests, numbers, queues, arrivals = self._groups
         digests += _digest(group.job)
-        numbers.append(place.number)
+        numbers.append(number)
         queues.append(self._queues.setdefault(group.queue, len(self._queues)))
         arrivals.append(group.arrival_s)
 
@@ -99,6 +112,8 @@ class Gangs:
             if members[-1] >= pods:
                 i = members.pop() - pods
                 group, queue, arrival_s = self._groups[1][i], queues[self._groups[2][i]], self._groups[3][i]
+            if self.replaced:
+                members = [i for i in members if self._numbers[i] not in self.replaced]
             name = job[job.find("/") + 1 :]
             yield self._gang(job if name in shared else name, words, members, group, queue, arrival_s)
 
@@ -133,7 +148,7 @@ class Gangs:
     ) -> Gang:
         """Return the job of these pods."""
         if not members:
-            nothing = Words("", "", "", "")
+            nothing = Words("", "", "", "", "")
             return Gang(name, group, queue, group_arrival_s, [], nothing, "", "", 0, math.inf, math.inf, math.inf, 0, 0)
         i = members[0]
         first = words[self._words[i]]
@@ -142,19 +157,23 @@ class Gangs:
             return Gang(
                 name, group, queue, group_arrival_s, [self._numbers[i]], first, first.gpu_type, first.phase,
                 self._priorities[i], self._arrivals[i], start_s, self._ends[i] if start_s < math.inf else math.inf,
-                gpus, gpus,
+                gpus, gpus, 1, first.part,
             )  # fmt: skip
         holds = [i for i in members if self._gpus[i]] or members
         types = dict.fromkeys(kind for i in holds if (kind := words[self._words[i]].gpu_type))
-        phases = [words[self._words[i]].phase for i in members]
+        ran = [i for i in members if self._starts[i] < math.inf] or members
+        phases = [words[self._words[i]].phase for i in ran]
+        gpus = most_at_once((self._starts[i], self._ends[i], self._gpus[i]) for i in holds)
         return Gang(
             name, group, queue, group_arrival_s, [self._numbers[i] for i in members], first, "|".join(types),
             "Failed" if "Failed" in phases else phases[-1], self._priorities[i],
             min(self._arrivals[i] for i in members),
             min(self._starts[i] for i in holds),
             max((self._ends[i] for i in holds if self._starts[i] < math.inf), default=math.inf),
-            most_at_once((self._starts[i], self._ends[i], self._gpus[i]) for i in holds),
+            gpus,
             sum(self._gpus[i] for i in members),
+            parts_of(gpus, (self._gpus[i] for i in holds)),
+            next((part for i in members if (part := words[self._words[i]].part)), ""),
         )  # fmt: skip
 
 
@@ -176,13 +195,16 @@ def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark:
     with skippable:
         reason = unusable(arrival_s, gang.start_s, gang.end_s)
         if reason:
-            jobs.drop(place, reason)
+            jobs.drop(place, NEVER_RAN if gang.start_s == math.inf and gang.status in ENDED else reason)
+            return
+        if gang.part and not gang.gpus:
+            jobs.drop(place, gang.part)
             return
         if gang.end_s > gang.start_s and gang.gpus:
-            if remark:
-                jobs.note(place, remark)
-            if gang.gpus < gang.requested:
-                jobs.note(place, REPLACED)
+            told = {remark: remark, REPLACED: gang.gpus < gang.requested, UNEQUAL: not gang.parts}
+            told[BESIDES.format(gang.part)] = gang.part
+            for one in filter(told.get, told):
+                jobs.note(place, one)
         jobs.add(
             place,
             arrival_s,
@@ -192,6 +214,7 @@ def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark:
             job_id=place.number - 1,
             priority=gang.priority,
             wait_s=gang.start_s - arrival_s,
+            **{MIN_NODES: min(gang.parts, 1), MAX_NODES: gang.parts},
         )
 
 
@@ -206,6 +229,12 @@ def unusable(arrival_s: float, start_s: float, end_s: float) -> str:
     if end_s < start_s:
         return "ended before it started"
     return "started before it was submitted" if start_s < arrival_s else ""
+
+
+def parts_of(gpus: int, of_pods: Iterable[int]) -> int:
+    """Return the number of pods that hold ``gpus`` GPUs; 0 = the pods with GPUs have different numbers of them."""
+    each = {one for one in of_pods if one}
+    return gpus // min(each) if len(each) == 1 and gpus % min(each) == 0 else 0
 
 
 def most_at_once(holds: Iterable[tuple[float, float, int]]) -> int:

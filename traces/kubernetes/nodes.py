@@ -7,19 +7,44 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, gpus, kubernetes_objects, labels, table, text
-from gpusched_env.traces.node_lists import Machines
+from gpusched_env.traces.kubernetes.objects import (
+    GPU_RESOURCE,
+    SLICES,
+    Table,
+    gpus,
+    kubernetes_objects,
+    labels,
+    parts_of_gpus,
+    product,
+    table,
+    text,
+)
+from gpusched_env.traces.node_lists import NO_RACKS, Machines, in_racks
+from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-PRODUCT: Final = "nvidia.com/gpu.product"  # label of the GPU type, which NVIDIA's feature discovery writes
+# Labels that tell the rack of a node, with what its racks are inside of: names of racks may repeat in other blocks.
+# Source: Kueue's page on topology-aware scheduling, and the documentation of GKE, EKS, OKE and NVIDIA's Topograph
+RACKS: Final = (
+    *("topology.kubernetes.io/block", "topology.kubernetes.io/rack"),
+    *("cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"),
+    *("cloud.google.com/gce-topology-block", "cloud.google.com/gce-topology-subblock"),
+    *("topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-3"),
+    *("oci.oraclecloud.com/rdma.network_block_id", "oci.oraclecloud.com/rdma.local_block_id"),
+    *("network.topology.nvidia.com/spine", "network.topology.nvidia.com/leaf"),
+)
+REPLICAS: Final = "nvidia.com/gpu.replicas"  # label: above 1, a GPU counts as several
+SLICED_TIME: Final = "GPUs that share their time, each of which counts as several"
+UNRACKED: Final = "nodes without a label of their rack, which become racks of their own kinds"
 CORDONED: Final = "nodes cordoned (unschedulable), when the file was written; they stay in the cluster"
 OTHER: Final = "object of another kind than Node"
 
 
 def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
-    """Read nodes; ``allocatable`` tells their GPUs, and the label ``nvidia.com/gpu.product`` their type.
+    """Read nodes; ``allocatable`` tells their GPUs, labels their type and their rack.
 
-    The resource is ``nvidia.com/gpu``; if no node has it, the only resource whose name ends in ``/gpu``.
+    The resource is ``nvidia.com/gpu``, beside which ``amd.com/gpu`` counts; if no node has it, the only resource whose
+    name ends in ``/gpu``. Nodes whose GPUs are slices, or share their time, are dropped and counted.
     """
     return _read(path)[:2]
 
@@ -36,7 +61,7 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, 
     resource = _resource(path)
     seen: set[str] = set()
     cordoned: list[str] = []
-    kinds: dict[tuple[int, str], list[str]] = {}  # a kind of node is a group of the cluster
+    nodes: list[tuple[int, str, str, str]] = []  # GPUs, type, rack and name
     for place, record in kubernetes_objects(path):
         if table(place, record).get("kind") != "Node":
             report.rows += 1
@@ -46,17 +71,35 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, 
         if name in seen:
             place.refuse("metadata.name", name, "this node occurs twice; remove one of the two")
         seen.add(name)
-        count = gpus(place, table(place, record, "status", "allocatable"), resource) or 0
-        gpu_type = text(place, table(place, metadata, "labels"), PRODUCT)
+        marks, allocatable = table(place, metadata, "labels"), table(place, record, "status", "allocatable")
+        count, gpu_type = gpus(place, allocatable, resource) or 0, product(place, marks, allocatable)
+        if reason := _divided(place, marks, gpu_type) or ("" if count else parts_of_gpus(allocatable, resource)):
+            report.rows += 1
+            report.drop(reason, place.number)
+            continue
         if count and table(place, record, "spec").get("unschedulable") is True:
             report.note(CORDONED, place.number)
             cordoned.append(name)
         machines.add(place, 1, count, gpu_type)
         if count:
-            kinds.setdefault((count, gpu_type), []).append(name)
+            rack = "/".join(text(place, marks, key) for key in RACKS)
+            nodes.append((count, gpu_type, rack.strip("/") and rack, name))
     if resource != GPU_RESOURCE:
         report.columns.append(f"the GPU is the resource {resource}")
-    return *machines.cluster(), tuple(name for names in kinds.values() for name in names), tuple(cordoned)
+    machines.cluster()
+    free = sum(not rack for _, _, rack, _ in nodes)
+    if free < len(nodes):
+        del report.notes[NO_RACKS]
+        report.notes |= {UNRACKED: free} if free else {}
+    groups, names = in_racks(nodes)
+    return Cluster(groups), report, tuple(names), tuple(cordoned)
+
+
+def _divided(place: Place, marks: Table, gpu_type: str) -> str:
+    """Return why the GPUs of a node are no whole ones, though their resource is that of whole GPUs; "" = they are."""
+    if "-MIG-" in gpu_type:  # the strategy single
+        return SLICES
+    return SLICED_TIME if gpu_type.endswith("-SHARED") or text(place, marks, REPLICAS) not in ("", "0", "1") else ""
 
 
 def _resource(path: Path) -> str:

@@ -17,8 +17,24 @@ from gpusched_env.traces.parsing.json_records import json_objects
 
 Table = dict[str, Any]
 Fields = TypeVar("Fields", bound=msgspec.Struct)
+Entry = TypeVar("Entry", str, int)
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
+AMD: Final = "amd.com/gpu"  # counts beside GPU_RESOURCE
+PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")  # labels
+# Resource of the parts that a GPU is divided into -> what they are. Source: device plugins of NVIDIA and AMD, HAMi,
+# Koordinator, Volcano, and Alibaba's and Tencent's GPU sharing
+SLICES: Final = "slices of GPUs (MIG or partitions), which are no whole GPUs"
+SHARES: Final = "shares of GPUs, which are no whole GPUs"
+CLAIMS: Final = "devices of resource claims (DRA), whose kind the file does not tell"
+ELSE: Final = "GPUs of another resource, which --gpu-resource may name"
+PARTS: Final = {
+    re.compile(r"[^/]+/mig-.+|amd\.com/[sdqc]px_nps[1248]"): SLICES,
+    re.compile(r"[^/]+/(?:v?gpu[-.\w]+|vcuda-\w+)"): SHARES,
+    re.compile(r"[^/]+/gpu"): ELSE,
+}
+WHOLE_CARDS: Final = ("nvidia.com/gpumem-percentage", "nvidia.com/gpucores")  # 100 = the whole GPU, in HAMi
+SHARED: Final = ("gpu-fraction", "gpu-memory", "alibabacloud.com/gpu-milli")  # annotations of KAI and openb
 REPAIR: Final = "correct or remove the object"
 _EMPTY: Final[Table] = {}
 _UNITS: Final = {  # suffix of a quantity -> factor
@@ -95,6 +111,16 @@ def tables(place: Place, value: Table, key: str) -> list[Table]:
     return found
 
 
+def entries(place: Place, value: Table, key: str, kind: type[Entry]) -> list[Entry]:
+    """Return the list of texts or whole numbers under a key; empty if it is missing."""
+    found = value.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or any(type(one) is not kind for one in found):
+        place.refuse(key, found, f"expected a list of {'texts' if kind is str else 'whole numbers'}; {REPAIR}")
+    return found
+
+
 def text(place: Place, value: Table, key: str) -> str:
     """Return the text under a key; "" if it is missing."""
     found = value.get(key)
@@ -135,8 +161,13 @@ def seconds(place: Place, key: str, found: object) -> float:
 
 
 def gpus(place: Place, resources: Table, name: str) -> int | None:
-    """Return the whole number of GPUs of a table of resources; None if it has no such resource."""
+    """Return the whole number of GPUs of a table of resources; None if it has no such resource.
+
+    Where there are none of NVIDIA, GPUs of AMD count.
+    """
     found = resources.get(name)
+    if name == GPU_RESOURCE and found in (None, 0, "0") and AMD in resources:
+        found, name = resources[AMD], AMD
     if found is None:
         return None
     amount = quantity(found) if type(found) in (str, int, float) else math.nan
@@ -190,6 +221,50 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     node_selector: Table | None = None
     priority: int | None = None
     queue: str | None = None
+    resource_claims: list[Table] | None = None
+    workload_ref: Table | None = None
+    scheduling_group: Table | None = None
+
+
+def product(place: Place, marks: Table | None, resources: Table) -> str:
+    """Return the GPU type of labels or of a node selector; of GPUs of AMD, AMD if they tell none."""
+    told = next((found for key in PRODUCTS if (found := text(place, marks, key))), "") if marks else ""
+    return told or ("AMD" if AMD in resources and GPU_RESOURCE not in resources else "")
+
+
+def parts_of_gpus(resources: Table, name: str) -> str:
+    """Return what parts of GPUs, or GPUs of other makers, resources are other than ``name``; "" = none."""
+    found = {
+        _part(key)
+        for key, value in resources.items()
+        if key != name and not (key in WHOLE_CARDS and value in (100, "100")) and (key != AMD or name != GPU_RESOURCE)
+    }
+    return next((what for what in PARTS.values() if what in found), "")
+
+
+@lru_cache(1 << 10)
+def _part(resource: str) -> str:
+    return next((what for form, what in PARTS.items() if form.fullmatch(resource)), "")
+
+
+def requested(spec: PodSpec) -> Table:
+    """Return the resources of all containers of a pod; where several name one, of the last."""
+    found: Table = {}
+    for one in (*(spec.containers or ()), *(spec.init_containers or ())):
+        if one.resources is not None:
+            found |= {**(one.resources.limits or {}), **(one.resources.requests or {})}
+    return found
+
+
+def demand(place: Place, spec: PodSpec, name: str, resources: Table, annotations: Table | None) -> tuple[int, str]:
+    """Return the whole GPUs that a pod requests, and what else of GPUs; ``resources`` are those of its containers.
+
+    GPUs beside limits of their memory or cores are shares.
+    """
+    count, part = template_gpus(place, spec, name) or 0, parts_of_gpus(resources, name)
+    if not part and annotations and not annotations.keys().isdisjoint(SHARED):
+        part = SHARES
+    return (0 if part == SHARES else count), part or (CLAIMS if spec.resource_claims and not count else "")
 
 
 def template_gpus(place: Place, spec: PodSpec, name: str) -> int | None:

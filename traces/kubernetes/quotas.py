@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.tenants import ROOT, Tenant, Tenants
@@ -20,24 +20,54 @@ from gpusched_env.traces.kubernetes.objects import (
     table,
     tables,
     text,
+    whole,
 )
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-KINDS: Final = ("ClusterQueue", "Cohort")
-OTHER: Final = "object of another kind than ClusterQueue and Cohort"
+QUEUE, COHORT, LOCAL, FLAVOR = "ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor"
+OTHER: Final = "object of another kind than ClusterQueue, Cohort and LocalQueue"
+FLAVOR_READ: Final = "ResourceFlavor: quotas tell the flavors"
 FLAVORS: Final = "queues with quota on several flavors, which are added up: GPU types count alike"
 WEIGHTLESS: Final = "weights of 0, taken as 1e-6"
 LEAST: Final = 1e-6  # weight in place of 0, because a tenant has a weight > 0
+# Parameter of ``kueue`` -> where a ClusterQueue tells it -> its values, "" = the default of Kueue and of ``kueue``
+RULES: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
+    "queueing": (("queueingStrategy",), {"BestEffortFIFO": "", "StrictFIFO": "strict"}),
+    "within": (
+        ("preemption", "withinClusterQueue"),
+        {"Never": "", "LowerPriority": "lower", "LowerOrNewerEqualPriority": "newer"},
+    ),
+    "reclaim": (("preemption", "reclaimWithinCohort"), {"Never": "", "LowerPriority": "lower", "Any": "any"}),
+    "borrow_within": (("preemption", "borrowWithinCohort", "policy"), {"Never": "", "LowerPriority": "lower"}),
+}
+DRAIN: Final = "HoldAndDrain"  # stopPolicy
+STOPS: Final = {"None": "", "Hold": "Hold", DRAIN: DRAIN}
 
 
-def read_kueue_tenants(*paths: Path | str, gpu_resource: str = GPU_RESOURCE) -> tuple[Tenants, ReadReport]:
+class Quotas(NamedTuple):
+    """What objects of Kueue tell.
+
+    Parameters
+    ----------
+    tenants : the ClusterQueues and Cohorts
+    local_queues : ``namespace/name`` of each LocalQueue -> its ClusterQueue
+    stopped : ClusterQueue, or ``namespace/name`` of a LocalQueue -> its stopPolicy, Hold or HoldAndDrain
+    """
+
+    tenants: Tenants
+    local_queues: dict[str, str]
+    stopped: dict[str, str]
+
+
+def read_kueue_quotas(*paths: Path | str, gpu_resource: str = GPU_RESOURCE) -> tuple[Quotas, ReadReport]:
     """Read ClusterQueues and Cohorts as the tree of tenants of the jobs that the format ``kueue`` reads.
 
     A ClusterQueue has the quota ``nominalQuota``, and borrows and lends at most ``borrowingLimit`` and
     ``lendingLimit``, summed over the flavors; a limit that one flavor lacks is none. The quota of a cohort includes
     those below it. What has no cohort neither borrows nor lends. A cohort that no object describes has no quota of its
-    own. A cohort with the name of a ClusterQueue is called ``NAME (cohort)``. Source: the API reference of Kueue.
+    own. A cohort with the name of a ClusterQueue is called ``NAME (cohort)``. The field ``rules`` of a tenant has the
+    strategy and the preemption policies of its ClusterQueue. Source: the API reference of Kueue.
 
     Parameters
     ----------
@@ -49,34 +79,39 @@ def read_kueue_tenants(*paths: Path | str, gpu_resource: str = GPU_RESOURCE) -> 
     TraceError : damaged JSON, a malformed field, an object that occurs twice, a cycle of cohorts, or no ClusterQueue
     """
     report = ReadReport("kueue", ", ".join(map(str, paths)), unit="record", things="queues and cohorts")
-    queues: dict[str, Tenant] = {}
-    cohorts: dict[str, Tenant] = {}
+    found: dict[str, dict[str, Any]] = {QUEUE: {}, COHORT: {}, LOCAL: {}}
+    stopped: dict[str, str] = {}
     for path in paths:
         for place, record in kubernetes_objects(Path(path)):
             report.rows += 1
-            kind = table(place, record).get("kind")
-            if kind not in KINDS:
-                report.drop(OTHER, place.number)
+            kind = text(place, table(place, record), "kind")
+            if kind not in found:
+                report.drop(FLAVOR_READ if kind == FLAVOR else OTHER, place.number)
                 continue
-            tenant = _tenant(place, record, gpu_resource, report)
-            known = queues if kind == "ClusterQueue" else cohorts
-            if tenant.name in known:
-                place.refuse("metadata.name", tenant.name, f"this {kind} occurs twice; remove one of the two")
-            known[tenant.name] = tenant
+            name, namespace, _ = labels(place, record)
+            name = f"{namespace}/{name}" if kind == LOCAL else name
+            if name in found[kind]:
+                place.refuse("metadata.name", name, f"this {kind} occurs twice; remove one of the two")
+            spec = table(place, record, "spec")
+            queue = text(place, spec, "clusterQueue")
+            found[kind][name] = queue if kind == LOCAL else _tenant(place, name, spec, gpu_resource, report)
+            if kind != COHORT and (stop := _word(place, spec, ("stopPolicy",), STOPS)):
+                stopped[name] = stop
             report.kept += 1
+    queues, cohorts, local = found.values()
     if not queues:
         raise TraceError(f"{report.path}: no ClusterQueue.\n{report.describe()}\nCheck that this is the right file")
     try:
-        return Tenants(_tree(queues, cohorts), by="cluster_queue", priority="priority"), report
+        tenants = Tenants(_tree(queues, cohorts), by="cluster_queue", priority="priority")
     except ScenarioError as error:
         raise TraceError(f"{report.path}: {error}; correct the cohorts") from error
+    return Quotas(tenants, local, stopped), report
 
 
-def _tenant(place: Place, record: Table, gpu_resource: str, report: ReadReport) -> Tenant:
+def _tenant(place: Place, name: str, spec: Table, gpu_resource: str, report: ReadReport) -> Tenant:
     """Return a ClusterQueue or Cohort with its own quota; its parent is the cohort that it names."""
-    name, _, _ = labels(place, record)
-    spec = table(place, record, "spec")
-    parent = next((found for key in ("cohort", "cohortName", "parentName") if (found := text(place, spec, key))), ROOT)
+    keys = ("cohort", "cohortName", "parentName", "parent")  # of v1beta1, v1beta2, and Cohorts of v1beta1 and v1alpha1
+    parent = next((found for key in keys if (found := text(place, spec, key))), ROOT)
     quotas: dict[str, list[int | None]] = {"nominalQuota": [], "borrowingLimit": [], "lendingLimit": []}
     for group in tables(place, spec, "resourceGroups"):
         for flavor in tables(place, group, "flavors"):
@@ -93,7 +128,25 @@ def _tenant(place: Place, record: Table, gpu_resource: str, report: ReadReport) 
         sum(value or 0 for value in quotas["nominalQuota"]),
         _limit(quotas["borrowingLimit"]),
         _limit(quotas["lendingLimit"]),
+        rules=_rules(place, spec),
     )
+
+
+def _rules(place: Place, spec: Table) -> str:
+    """Return the parameters of ``kueue`` that a ClusterQueue tells, as in a spec."""
+    told = {name: _word(place, spec, keys, words) for name, (keys, words) in RULES.items()}
+    borrows = table(place, spec, "preemption", "borrowWithinCohort")
+    if borrows.get("maxPriorityThreshold") is not None:
+        told["threshold"] = str(whole(place, borrows, "maxPriorityThreshold", 0))
+    return ",".join(f"{name}={value}" for name, value in told.items() if value)
+
+
+def _word(place: Place, spec: Table, keys: tuple[str, ...], words: dict[str, str]) -> str:
+    """Return what the word under these keys means; "" if it is missing."""
+    found = text(place, table(place, spec, *keys[:-1]), keys[-1])
+    if found and found not in words:
+        place.refuse(keys[-1], found, f"expected one of {', '.join(words)}; {REPAIR}")
+    return words.get(found, "")
 
 
 def _limit(values: list[int | None]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ import numpy as np
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Profiles, Workload
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
+from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_text
@@ -21,6 +22,7 @@ from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_
 EPOCH: Final = datetime(1970, 1, 1)
 NODES: Final = {MIN_NODES: "q", MAX_NODES: "q"}  # numbers of a reader whose log may tell nodes
 UNEVEN: Final = "jobs whose GPUs do not divide evenly over their nodes: nodes ignored"
+REPLACED: Final = "older records of a job, of which a newer one is kept"
 
 
 class JobColumns:
@@ -43,6 +45,9 @@ class JobColumns:
         self.originals = Ids()
         self.skipped = skipped_rows()  # None = bad rows raise an error
         self.seen: set[str] = set()
+        self.merges = len(trace_files(Path(report.path))) > 1  # the newest record of an id wins
+        self.kept: Sequence[int] = ()  # rows of the jobs of :meth:`workload`
+        self.owners = array("q")  # number of the id of each kept job, if records merge
 
     @property
     def row(self) -> int:
@@ -50,8 +55,11 @@ class JobColumns:
         return self.report.rows + (0 if self.skipped is None else self.skipped.rows)
 
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
-        """Refuse at once an id that an earlier row has: if bad rows are skipped, a kept row cannot be removed later."""
-        if self.skipped is None:
+        """Refuse an id that an earlier row has; if records merge, the job of the earlier row is left out instead.
+
+        If bad rows are skipped, it is refused at once.
+        """
+        if self.skipped is None or self.merges:
             self.originals.append(place, field, original)
             return
         check_text(place, field, original)
@@ -63,6 +71,14 @@ class JobColumns:
         """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids."""
         self.originals.refuse_duplicates()
         self.originals = Ids()
+
+    def _newest(self) -> Sequence[int]:
+        """Return the rows of the jobs whose records are the newest of their ids."""
+        if not self.merges or not self.originals.numbers:
+            return range(len(self.ids))
+        names = list(self.originals.texts)
+        last = {names[owner]: row for row, owner in enumerate(self.owners)}
+        return sorted(last.values())
 
     def add(
         self,
@@ -92,6 +108,8 @@ class JobColumns:
                     check_text(place, name, value)
             self.ids.append(self.row if job_id is None else job_id)
             self.places.append(place.number)
+            if self.merges:
+                self.owners.append(len(self.originals.numbers) - 1)
             self.report.rows += 1
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
@@ -128,43 +146,54 @@ class JobColumns:
         self.report.note(remark, place.number)
 
     def workload(
-        self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
+        self,
+        name: str,
+        dated: bool,
+        models: tuple[Profiles, np.ndarray] | None = None,
+        begin_s: float = math.nan,
     ) -> tuple[Workload, ReadReport]:
         """Build the workload; time 0 is the first submission among the kept jobs.
 
         ``dated``: submissions are in seconds from EPOCH. ``models``: profiles, and the row of each kept job in them, if
-        work is in iterations.
+        work is in iterations. ``begin_s`` : time 0 of submissions that are not dated, from EPOCH; NaN = unknown.
         """
-        self.check_ids()
+        if not self.merges:
+            self.check_ids()
         self._pack()
-        report = self.report
+        report, keep = self.report, self._newest()
+        for row in sorted(set(range(len(self.ids))).difference(keep)) if self.merges else ():
+            report.drop(REPLACED, self.places[row])
+        self.kept = keep
         if self.skipped is not None:
             report.take(self.skipped)
         if not any(self.numbers.get(MAX_NODES, ())):  # no job tells nodes
             self.numbers = {key: values for key, values in self.numbers.items() if key not in NODES}
-        report.kept = len(self.ids)
+        report.kept = len(keep)
         if not self.ids:
             raise TraceError(f"{report.path}: no usable job.\n{report.describe()}\nCheck that this is the right file")
-        submitted = np.frombuffer(self.submitted)
+        rows = np.array(keep) if self.merges else slice(None)
+        self.places = array("q", np.array(self.places)[rows].tolist()) if self.merges else self.places
+        submitted = np.frombuffer(self.submitted)[rows]
         first = submitted.min()
-        if dated:
-            report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(float(first)), "s"))
+        if dated or not math.isnan(begin_s):
+            since_s = float(first) + (0.0 if dated else begin_s)
+            report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(since_s), "s"))
         source = f"{report.format}:{Path(report.path).name}" + (f" from {report.origin}" if report.origin else "")
-        work = np.frombuffer(self.work)
+        work = np.frombuffer(self.work)[rows]
         profiles, profile = models or (None, None)
         workload = Workload.from_columns(
             submitted - first,
-            np.frombuffer(self.gpus, np.int64),
+            np.frombuffer(self.gpus, np.int64)[rows],
             duration_s=work if models is None else None,
             iterations=None if models is None else work,
             profiles=profiles,
-            profile=profile,
-            ids=np.frombuffer(self.ids, np.int64),
-            estimate_s=np.frombuffer(self.estimate),
+            profile=profile if profile is None else profile[rows],
+            ids=np.frombuffer(self.ids, np.int64)[rows],
+            estimate_s=np.frombuffer(self.estimate)[rows],
             name=name,
             source=source,
-            attributes={key: column.pop_array() for key, column in self.attributes.items()}
-            | {key: np.array(values) for key, values in self.numbers.items()},
+            attributes={key: column.pop_array()[rows] for key, column in self.attributes.items()}
+            | {key: np.array(values)[rows] for key, values in self.numbers.items()},
         )
         return workload, report
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import glob
 import gzip
 import io
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,12 +57,34 @@ def _open(path: Path) -> io.BufferedReader:
     return path.open("rb") if watch is None else io.BufferedReader(_Watched(path, watch), CHUNK)
 
 
+def trace_files(path: Path) -> list[Path]:
+    """Return the files of a log: the path, or those that its commas and its ``*``, ``?`` and ``[]`` name, in order."""
+    text = str(path)
+    if path.exists() or not any(mark in text for mark in ",*?["):
+        return [path]
+    found: list[Path] = []
+    for part in map(os.path.expanduser, text.split(",")):
+        names = sorted(glob.glob(part)) if glob.has_magic(part) else [part]
+        if not names:
+            raise TraceError(f"{part}: no file has such a name; check the path after the format's colon")
+        found += map(Path, names)
+    return found
+
+
+def each_trace(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Open the files of a log one after another."""
+    for file in trace_files(path):
+        with open_trace(file) as stream:
+            yield file, stream
+
+
 @contextmanager
 def open_trace(path: Path) -> Iterator[BinaryIO]:
-    """Open a file as a stream of uncompressed bytes.
+    """Open a file, or the first of several, as a stream of uncompressed bytes.
 
     gzip, zstd and zip are recognised by the first bytes of the file, not by its name. A byte order mark is skipped.
     """
+    path = trace_files(path)[0]
     try:
         with _open(path) as file:
             magic = file.read(4)

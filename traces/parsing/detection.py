@@ -1,20 +1,24 @@
-"""Recognise the format of a trace by its first line, its first JSON record, or its arrays."""
+"""Recognise the format of a trace by its first line, its first record of JSON or YAML, or its arrays."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.parsing.containers import open_trace, zip_members
-from gpusched_env.traces.parsing.json_records import json_objects, json_records
+from gpusched_env.traces.parsing.containers import first_bytes, open_trace, zip_members
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.json_records import json_members, json_objects, json_records
 from gpusched_env.traces.parsing.streams import lines
+from gpusched_env.traces.parsing.yaml_records import is_yaml
 
 SWF_NUMBERS: Final = "18 numbers or more"
+_SLURM: Final = re.compile(rb'\s*\{\s*"(?:jobs|meta|errors|warnings|last_update|last_backfill)"\s*:')  # with --json
 
 # Facts (see Beginning) that must hold for a file of a format
 Signature = frozenset[str]
@@ -70,10 +74,17 @@ def _beginning(path: Path) -> Beginning:
         return Beginning(facts("array", *members), f"the arrays {', '.join(members)[:200]}")
     line = _first_line(path)
     if line.lstrip().startswith(("[", "{")):
-        keys = _first_keys(path)
+        if _SLURM.match(first_bytes(path)):
+            keys = _first_keys(json_members(path, ["jobs"]))
+            return Beginning(facts("key of jobs", *keys), f"JSON; keys of the first job: {', '.join(keys)[:200]}")
+        keys = _first_keys(json_records(path))
         return Beginning(
             facts("key", *keys) | _kinds(path), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}"
         )
+    with open_trace(path) as stream:
+        objects = is_yaml(stream) and _kinds(path)
+    if objects:
+        return Beginning(objects, f"YAML; {', '.join(objects)[:200]}")
     fields, words, tabs = _csv_fields(line), line.split(), line.split("\t")
     bars = [name.strip().lower() for name in line.split("|")]
     found = columns(*fields, only=True) | facts("tab fields", len(tabs)) | bar_columns(*bars)
@@ -93,10 +104,10 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-def _first_keys(path: Path) -> list[str]:
-    """Return the keys of the first record of a JSON list; empty if the record is damaged or not an object."""
+def _first_keys(records: Iterator[tuple[Place, Any]]) -> list[str]:
+    """Return the keys of the first record; empty if the record is damaged or not an object."""
     try:
-        first = next(json_records(path))[1]
+        first = next(records)[1]
     except TraceError:
         first = None
     return list(first) if isinstance(first, dict) else []

@@ -1,19 +1,20 @@
-"""Iterate over the records of a JSON list, or over a stream of JSON objects, one at a time."""
+"""Iterate over the records of a JSON list, or over a stream of objects in JSON or YAML, one at a time."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
 import msgspec
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.containers import each_trace
 from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.yaml_records import YamlError, is_yaml, yaml_objects
 
 CHUNK: Final = 1 << 16  # [byte] least number of bytes read at once; for a long record, the chunks double
 LONGEST: Final = 1 << 25  # [characters] longest record; a longer one means that the file is damaged
@@ -33,34 +34,50 @@ _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # leaves the values
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every record; memory holds one record and a chunk of text."""
-    return _records(path, _Json.values, "expected a JSON list of jobs")
+    return _records(path, lambda stream: _Json(stream).values(), "expected a JSON list of jobs")
 
 
 def json_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every object: of JSON lines, of a list, or of a Kubernetes List with ``items``.
 
-    A file may hold several of these, one after another. Memory holds one object and a chunk of text. An object that is
-    a line is of the type ``fields``, which may be a Struct of msgspec. An object that is not a line, or that does not
-    fit this type, is a dictionary.
+    A file may hold several of these, one after another; or documents of YAML. Memory holds one object and a chunk of
+    text. An object that is a line of JSON is of the type ``fields``, which may be a Struct of msgspec. An object that
+    is not a line, or that does not fit this type, is a dictionary.
     """
     decode = msgspec.json.Decoder(fields).decode
-    return _records(path, lambda json: json.objects(decode), "expected JSON objects, one a line or in a List")
+
+    def read(stream: BinaryIO) -> Iterator[Any]:
+        return yaml_objects(stream, LONGEST) if is_yaml(stream) else _Json(stream).objects(decode)
+
+    return _records(path, read, "expected JSON objects, one a line or in a List, or YAML")
 
 
-def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
-    number, name = 0, str(path)
-    with open_trace(path) as stream:
+def json_members(path: Path, names: Sequence[str], rest: Table | None = None) -> Iterator[tuple[Place, Any]]:
+    """Yield the place and the value of every element of the lists ``names`` of an object, or of several in a row.
+
+    ``rest`` takes the values of the other keys.
+    """
+    others = {} if rest is None else rest
+    return _records(path, lambda stream: _Json(stream).members(names, others), f"expected a list {' or '.join(names)}")
+
+
+def _records(path: Path, read: Callable[[BinaryIO], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
+    total = 0
+    for file, stream in each_trace(path):
+        number, name = 0, str(file)
         try:
-            for number, record in enumerate(read(_Json(stream)), 1):
+            for number, record in enumerate(read(stream), 1):
                 yield Place(name, number, "record"), record
         except TraceError:
             raise
         except (ValueError, RecursionError) as error:
             what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            kind = "YAML" if isinstance(error, YamlError) else "JSON"
             raise TraceError(
-                f"{path}, after record {number}: the JSON is cut or damaged ({what}); fetch the file again"
+                f"{file}, after record {number}: the {kind} is cut or damaged ({what}); fetch the file again"
             ) from error
-    if number == 0:
+        total += number
+    if total == 0:
         raise TraceError(f"{path}: no records; {wanted}; check that this is the right file")
 
 
@@ -97,6 +114,29 @@ class _Json:
                 self.at = before.end()
                 yield from self._elements()
                 self._end_object()
+
+    def members(self, names: Sequence[str], rest: Table) -> Iterator[Any]:
+        """Yield the elements of the lists ``names`` of each object; ``rest`` takes what else the objects hold."""
+        while (letter := self._next()) == "{":
+            letter = ","
+            while letter == ",":
+                self.at += 1
+                if self._next() == "}":
+                    break
+                key = self._value()
+                if self._next() != ":":
+                    raise ValueError("expected ':' after a key")
+                self.at += 1
+                if key in names and self._next() == "[":
+                    yield from self._elements()
+                else:
+                    rest[key] = self._value()
+                letter = self._next()
+            if self._next() != "}":
+                raise ValueError("expected ',' or '}' after a value")
+            self.at += 1
+        if letter:
+            raise ValueError("text after the end of an object")
 
     def _line(self, decode: Callable[[str], Any]) -> Any:
         """Return the object if it is the rest of the line, by msgspec; None = it is not, or for the slower decoder."""

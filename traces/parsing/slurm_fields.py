@@ -14,32 +14,6 @@ from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 UNTOLD: Final = frozenset({"", "Unknown", "None", "N/A", "(null)", "INVALID"})  # texts of an unknown value
 UNLIMITED: Final = frozenset({"UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INFINITE"})  # no limit of the job itself
-_AMOUNT: Final = (
-    "(?:BB|Billing|CPU|Cpu|Energy|GRES|(?:Submit)?Jobs?|License|Mem(?:ory)?|Nodes?|Unknown|Wall(?:Duration)?)"
-)
-# What kept a job from starting, and the words of Slurm's column Reason that say so; the words are closed, so that none
-# of them can be a text of a person. Source: src/common/job_state_reason.c of Slurm, and its page on job reason codes
-CAUSES: Final = {
-    "held by a user": "JobHeldUser",
-    "held by an administrator or by Slurm": "JobHeldAdmin|JobHoldMaxRequeue",
-    "a dependency or a begin time": "Dependency(?:NeverSatisfied)?|BeginTime",
-    "a limit of users, accounts, QOS, partitions or arrays": (
-        rf"(?:Assoc|QOS)(?:Grp|Max){_AMOUNT}(?:Run)?(?:Minutes)?(?:Per(?:Job|Node|User))?(?:Limit)?"
-        rf"|QOSMin{_AMOUNT}(?:NotSatisfied)?|Max{_AMOUNT}Per(?:Account|Limit)"
-        "|(?:Association|QOS)(?:Job|Resource|Time)Limit|QOSNotAllowed|QOSUsageThreshold|InvalidQOS|InvalidAccount"
-        "|AccountNotAllowed|AccountingPolicy"
-        "|Partition(?:NodeLimit|TimeLimit|Config)|JobArrayTaskLimit|TimeLimit|InactiveLimit"
-    ),
-    "a reservation": "Reservation(?:Deleted|Invalid)?",
-    "nodes or a partition that were not available": "NodeDown|FrontEndDown|ReqNodeNotAvail|Partition(?:Down|Inactive)",
-    "no reason told": "|".join(map(re.escape, sorted(UNTOLD))),
-}
-REASON: Final = "|".join((  # every word of the column
-    *CAUSES.values(),
-    "Priority|Resources|Licenses|BadConstraints|Constraints|Prolog|Cleaning|BurstBuffer(?:Resources|StageIn|Operation)",
-    "Power(?:NotAvail|Reserved)|FedJobLock|SchedDefer|SystemFailure|JobLaunchFailure|NonZeroExitCode|RaisedSignal",
-    "OutOfMemory|DeadLine|BlockMaxError|BlockFreeAction|WaitingForScheduling",
-))  # fmt: skip
 SLICE: Final = re.compile(r"(.*[:_-])?(\d+g\.\d+gb(?:[.+-](?:me|gfx|all))*)", re.I)  # a type, and its MIG profile
 _NODES: Final = re.compile(r"(?:^|,)node=(\d{1,9})(?=,|$)", re.ASCII)
 _SPAN: Final = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(\.\d{1,9})?", re.ASCII)
@@ -140,12 +114,8 @@ def _tres_gpus(text: str) -> Gpus | str:
     return Gpus(count, tuple(types), any(SLICE.fullmatch(name) for name in types)) if parts <= MAX_WHOLE else text
 
 
+@lru_cache(1 << 12)
 def tres_nodes(text: str) -> int:
     """Return the number of nodes of trackable resources, such as ``cpu=32,node=2``; 0 = not told."""
     found = _NODES.search(text)
     return 0 if found is None else int(found[1])
-
-
-def cause_of(reason: str) -> str:
-    """Return what kept a job from starting, a key of CAUSES, as a word of the column Reason says; "" = another one."""
-    return next((cause for cause, words in CAUSES.items() if re.fullmatch(words, reason)), "")

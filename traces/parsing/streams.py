@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
-from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.containers import each_trace, open_trace
 from gpusched_env.traces.parsing.fields import Place
 
 if TYPE_CHECKING:
@@ -77,35 +77,40 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
 
     ``names`` are all columns of a file that is published without a header; a header that a user added is skipped.
     """
-    name = str(path)
-    with open_trace(path) as stream:
-        reader = csv.reader(text_lines(path, stream), strict=True)
-        rows = _rows(path, reader)
-        first = next(rows, [])
-        header = [text.strip() for text in first]
-        if names and header != list(names):
-            header, rows = list(names), chain([first], rows)
-        missing = [column for column in columns if column not in header]
-        if missing:
-            raise TraceError(
-                f"{path}, line 1: column {missing[0]!r} is missing; expected {', '.join(columns)}; "
-                f"found {', '.join(header)[:200]}"
-            )
-        repeated = [column for column in columns if header.count(column) > 1]
-        if repeated:
-            raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
-        index = [header.index(column) for column in columns]
-        end = 0 if names else reader.line_num
-        for row in rows:
-            before, end = end, reader.line_num
-            if not row:
-                continue
-            if len(row) != len(header):
-                width = f"{len(row)} fields where the header has {len(header)}"
-                remedy = "the row is cut or has a stray comma: correct or remove it"
-                refuse_row(BadRowError(f"{path}, line {end}: {width}; {remedy}", range(before + 1, end + 1), width))
-                continue
-            yield Place(name, reader.line_num), [row[i] for i in index]
+    for file, stream in each_trace(path):
+        yield from _csv_rows(file, stream, columns, names)
+
+
+def _csv_rows(
+    path: Path, stream: BinaryIO, columns: Sequence[str], names: Sequence[str]
+) -> Iterator[tuple[Place, list[str]]]:
+    name, reader = str(path), csv.reader(text_lines(path, stream), strict=True)
+    rows = _rows(path, reader)
+    first = next(rows, [])
+    header = [text.strip() for text in first]
+    if names and header != list(names):
+        header, rows = list(names), chain([first], rows)
+    missing = [column for column in columns if column not in header]
+    if missing:
+        raise TraceError(
+            f"{path}, line 1: column {missing[0]!r} is missing; expected {', '.join(columns)}; "
+            f"found {', '.join(header)[:200]}"
+        )
+    repeated = [column for column in columns if header.count(column) > 1]
+    if repeated:
+        raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
+    index = [header.index(column) for column in columns]
+    end = 0 if names else reader.line_num
+    for row in rows:
+        before, end = end, reader.line_num
+        if not row:
+            continue
+        if len(row) != len(header):
+            width = f"{len(row)} fields where the header has {len(header)}"
+            remedy = "the row is cut or has a stray comma: correct or remove it"
+            refuse_row(BadRowError(f"{path}, line {end}: {width}; {remedy}", range(before + 1, end + 1), width))
+            continue
+        yield Place(name, reader.line_num), [row[i] for i in index]
 
 
 def bar_header(path: Path) -> tuple[str, ...]:
@@ -116,34 +121,43 @@ def bar_header(path: Path) -> tuple[str, ...]:
         raise TraceError(f"{path}: the file is empty; fetch it again")
     names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
     repeated = [name for name in names if name and names.count(name) > 1]
-    if repeated:
+    if repeated and not names[0].isdigit():  # else a table without a header
         raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
     return names
 
 
-def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the ``width`` fields, separated by ``|``, of every line after the first; skip blank lines."""
+def bar_rows(path: Path, header: Sequence[str]) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the fields, separated by ``|``, of every line; skip blank ones, and each that is the header.
+
+    ``header`` : names of the columns in lower case; a log that was joined of several has it several times.
+    """
     for place, fields in _split_lines(path, "|"):
-        if place.number > 1 and len(fields) != width:
-            found = f"{len(fields)} fields where the header has {width}"
+        if len(fields) != len(header):
+            found = f"{len(fields)} fields where the header has {len(header)}"
             remedy = "the row is cut or a name has a stray |: correct or remove it"
-            refuse_row(BadRowError(f"{path}, line {place.number}: {found}; {remedy}", (place.number,), found))
-        elif place.number > 1:
+            refuse_row(BadRowError(f"{place.path}, line {place.number}: {found}; {remedy}", (place.number,), found))
+        elif fields[0].strip().lower() != header[0] or [text.strip().lower() for text in fields] != [*header]:
             yield place, fields
 
 
-def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the first ``fields`` words of every data line; comments may be in any encoding."""
-    name = str(path)
-    with open_trace(path) as stream:
-        for number, raw in lines(path, stream):
+def word_rows(path: Path, fields: int, comment: bytes, heads: dict[str, str]) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the first ``fields`` words of every data line; comments may be in any encoding.
+
+    ``heads`` takes the comments ``Key: value`` of the file that is read, with the keys in lower case.
+    """
+    for file, stream in each_trace(path):
+        name = str(file)
+        heads.clear()
+        for number, raw in lines(file, stream):
             if raw.lstrip().startswith(comment):
+                key, _, value = raw.decode("latin-1").strip().lstrip(comment.decode()).partition(":")
+                heads[key.strip().lower()] = value.strip()
                 continue
-            words = _decoded(path, number, raw).split()
+            words = _decoded(file, number, raw).split()
             if words and len(words) < fields:
                 width = f"{len(words)} fields where {fields} are expected"
                 remedy = "the row is cut or this is another format: correct or remove it"
-                refuse_row(BadRowError(f"{path}, line {number}: {width}; {remedy}", (number,), width))
+                refuse_row(BadRowError(f"{file}, line {number}: {width}; {remedy}", (number,), width))
             elif words:
                 yield Place(name, number), words[:fields]
 
@@ -154,8 +168,8 @@ def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
 
 
 def _split_lines(path: Path, separator: str) -> Iterator[tuple[Place, list[str]]]:
-    name = str(path)
-    with open_trace(path) as stream:
-        for number, line in enumerate(text_lines(path, stream), 1):
+    for file, stream in each_trace(path):
+        name = str(file)
+        for number, line in enumerate(text_lines(file, stream), 1):
             if text := line.rstrip("\r\n"):
                 yield Place(name, number), text.split(separator)

@@ -97,8 +97,8 @@ class Ids:
         self.numbers.append(place.number)
         self.last = place, field
 
-    def refuse_duplicates(self) -> None:
-        """Refuse the first id that an earlier row has; only ids whose hash is repeated are compared as texts."""
+    def repeated(self) -> Iterator[tuple[str, int, int]]:
+        """Yield each id that an earlier row has, its place, and the first; only ids of equal hash are compared."""
         hashes = np.array(self.hashes, np.int64)
         ordered = np.sort(hashes)
         shared = ordered[1:][ordered[1:] == ordered[:-1]]
@@ -106,7 +106,12 @@ class Ids:
         for row in np.flatnonzero(np.isin(hashes, shared)).tolist() if len(shared) else []:
             text, number = self.texts[row], self.numbers[row]
             if text in first:
-                place = msgspec.structs.replace(self.last[0], number=number)
-                remedy = f"this id occurs twice, first in {place.unit} {first[text]}; remove one of the two"
-                place.refuse(self.last[1], text, remedy)
-            first[text] = number
+                yield text, number, first[text]
+            first.setdefault(text, number)
+
+    def refuse_duplicates(self) -> None:
+        """Refuse the first id that an earlier row has."""
+        for text, number, first in self.repeated():
+            place = msgspec.structs.replace(self.last[0], number=number)
+            remedy = f"this id occurs twice, first in {place.unit} {first}; remove one of the two"
+            place.refuse(self.last[1], text, remedy)

@@ -51,9 +51,9 @@ def _gpus_of(text: str) -> tuple[tuple[str, int], ...] | str:
     return tuple((name, count) for name, count in counts.items() if count)
 
 
-def is_sliced(counts: GpuCounts) -> bool:
-    """Whether a type is a slice of a GPU (MIG), such as ``1g.10gb`` or ``a100_1g.10gb``."""
-    return any(SLICE.fullmatch(name) for name in counts)
+def whole_gpus(counts: GpuCounts) -> GpuCounts:
+    """Return the GPUs whose type is no slice of a GPU (MIG), such as ``1g.10gb`` or ``a100_1g.10gb``."""
+    return {name: count for name, count in counts.items() if not SLICE.fullmatch(name)}
 
 
 class GresConf:

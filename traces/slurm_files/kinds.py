@@ -12,14 +12,17 @@ from typing import Final
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.json_records import json_members, json_objects
 from gpusched_env.traces.parsing.streams import text_lines
 from gpusched_env.traces.slurm_files.gres import NO_GRES, GpuCounts, GresConf, gpus_of
 from gpusched_env.traces.slurm_files.hostlists import MOST_NAMES, names_in
-from gpusched_env.traces.slurm_files.lines import Pairs, logical_lines, pairs_of, shown_records
+from gpusched_env.traces.slurm_files.json_tables import NODE, PARTITION, row_of, told
+from gpusched_env.traces.slurm_files.lines import INCLUDE, Pairs, logical_lines, pairs_of, shown_records
 
 HEAD: Final = 400  # lines from which the kind of a file is recognised
 SINFO: Final = 'sinfo -o "%P|%a|%l|%D|%t|%N|%G"'
 _KEY: Final = re.compile(r"(?:^|\s)(\w+)\s*=", re.ASCII)
+_TOPOLOGY: Final = re.compile(r"---|-\s+(?:topology|cluster_default)\s*:")
 _STATE: Final = ("statecompact", "statelong")  # other names of sinfo's column STATE
 DEFAULT: Final = "DEFAULT"  # name of a node, partition or switch whose line sets the defaults of later lines
 
@@ -109,6 +112,12 @@ class Facts:
             partition.place = place
             partition.pairs |= pairs | {"partitionname": name}
 
+    def add_switch(self, place: Place, name: str, nodes: str) -> None:
+        """Add the nodes of a leaf switch or block, which is their rack."""
+        for node in names_in(place, "Nodes", nodes) if name.upper() != DEFAULT else ():
+            if self.switches.setdefault(node, name) != name:
+                place.refuse("Nodes", node, f"this node is on {self.switches[node]} too; correct one of the two lines")
+
     def nodes_of(self, partition: PartitionFacts) -> tuple[str, ...]:
         """Return the names of the nodes of a partition."""
         told = partition.pairs.get("nodes", "")
@@ -171,10 +180,20 @@ def read_topology(path: Path, facts: Facts) -> None:
     """Read topology.conf: a switch or block that names nodes is the rack of these nodes."""
     for place, line in logical_lines(path):
         pairs = pairs_of(place, line)
-        name = pairs.get("switchname", pairs.get("blockname", ""))
-        for node in names_in(place, "Nodes", pairs.get("nodes", "")) if name.upper() != DEFAULT else ():
-            if facts.switches.setdefault(node, name) != name:
-                place.refuse("Nodes", node, f"this node is on {facts.switches[node]} too; correct one of the two lines")
+        facts.add_switch(place, pairs.get("switchname", pairs.get("blockname", "")), pairs.get("nodes", ""))
+
+
+def read_topology_yaml(path: Path, facts: Facts) -> None:
+    """Read topology.yaml: of its topologies, the first with ``cluster_default``, else the first."""
+    found = list(json_objects(path))
+    place, chosen = next((one for one in found if told(one[1], "cluster_default") == "True"), found[0])
+    for kind, several, name in (("tree", "switches", "switch"), ("block", "blocks", "block")):
+        table = chosen.get(kind) if isinstance(chosen, dict) else None
+        parts = table.get(several) if isinstance(table, dict) else [] if table is None else None
+        if not isinstance(parts, list):
+            place.refuse(kind, table, f"expected {several} with the keys {name} and nodes; correct it")
+        for part in parts:
+            facts.add_switch(place, told(part, name), told(part, "nodes"))
 
 
 def read_shown(path: Path, facts: Facts) -> None:
@@ -184,6 +203,19 @@ def read_shown(path: Path, facts: Facts) -> None:
             facts.add_nodes(place, pairs, configured=False)
         else:
             facts.add_partition(place, pairs)
+
+
+def read_shown_json(path: Path, facts: Facts) -> None:
+    """Read ``scontrol show node --json`` and ``scontrol show partition --json``."""
+    for place, record in json_members(path, ("nodes", "partitions")):
+        if not told(record, "name"):
+            place.refuse("name", told(record, "name"), "expected a node or partition with a name; write the file again")
+        if isinstance(record.get("nodes"), dict):
+            facts.add_partition(place, {key: text for key, text in row_of(record, PARTITION).items() if text})
+            continue
+        row = row_of(record, NODE)
+        row["state"] = "+".join(filter(None, (row["state"], row.pop("flags"))))
+        facts.add_nodes(place, {key: text for key, text in row.items() if text}, configured=False)
 
 
 def read_sinfo(path: Path, facts: Facts) -> None:
@@ -232,8 +264,10 @@ KINDS: Final[dict[str, Callable[[Path, Facts], None]]] = {
     "slurm.conf": read_configuration,
     "gres.conf": read_gres,
     "topology.conf": read_topology,
+    "topology.yaml": read_topology_yaml,
     "sinfo": read_sinfo,
     "scontrol show": read_shown,
+    "scontrol show --json": read_shown_json,
 }
 
 
@@ -243,6 +277,10 @@ def kind_of(path: Path) -> str:
         told = (line for line in text_lines(path, stream) if line.strip() and not line.lstrip().startswith("#"))
         head = list(islice(told, HEAD))
     keys = {key.lower() for line in head for key in _KEY.findall(line)}
+    if head and head[0].lstrip().startswith("{"):
+        return "scontrol show --json"
+    if head and _TOPOLOGY.match(head[0]):
+        return "topology.yaml"
     if any(map(is_header, head[:2])):
         return "sinfo"
     if keys & {"cfgtres", "cputot", "cpualloc", "totalnodes"}:
@@ -251,9 +289,9 @@ def kind_of(path: Path) -> str:
         return "topology.conf"
     if "partitionname" not in keys and keys & {"name", "autodetect"}:
         return "gres.conf"
-    if keys:
+    if keys or any(map(INCLUDE.match, head)):
         return "slurm.conf"
     raise TraceError(
-        f"{path}: not a file of Slurm that describes a cluster; expected slurm.conf, gres.conf, topology.conf, the "
-        f"output of scontrol show node, or that of {SINFO}"
+        f"{path}: not a file of Slurm that describes a cluster; expected slurm.conf, gres.conf, topology.conf, "
+        f"topology.yaml, the output of scontrol show node, or that of {SINFO}"
     )

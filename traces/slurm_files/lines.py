@@ -16,15 +16,21 @@ Pairs = dict[str, str]
 
 _PAIR: Final = re.compile(r'\s*([\w.]+)\s*([-+*/]?)=\s*("[^"]*"|\S+|(?=\s|$))(?=\s|$)', re.ASCII)
 _COMMENT: Final = re.compile(r"(?<!\\)#.*", re.S)
-_INCLUDE: Final = re.compile(r"\s*include\s+(\S+)", re.I)
+INCLUDE: Final = re.compile(r"\s*include\s+(\S+)", re.I)
 _SHOWN: Final = re.compile(r"(?:^|\s)(\w+)=", re.ASCII)
 
 
+DEEPEST: Final = 10  # files that include each other
 TEXTS: Final = ("reason", "comment", "extra")  # what people write; no further key follows in the line
 
 
-def logical_lines(path: Path) -> Iterator[tuple[Place, str]]:
-    """Yield the lines of a configuration file without comments and blanks; a trailing backslash continues a line."""
+def logical_lines(path: Path, folder: Path | None = None, depth: int = 0) -> Iterator[tuple[Place, str]]:
+    """Yield the lines of a configuration file without comments and blanks; a trailing backslash continues a line.
+
+    Lines of a file that is included stand in place of ``Include``; a relative path counts from ``folder``, that of the
+    first file, as in Slurm.
+    """
+    folder = path.parent if folder is None else folder
     whole, first = "", 0
     with open_trace(path) as stream:
         for number, raw in enumerate(text_lines(path, stream), 1):
@@ -35,16 +41,23 @@ def logical_lines(path: Path) -> Iterator[tuple[Place, str]]:
             if line.endswith("\\"):
                 whole += line[:-1]
                 continue
-            yield from _told(Place(str(path), first), whole + line)
+            yield from _told(Place(str(path), first), whole + line, folder, depth)
             whole, first = "", 0
-    yield from _told(Place(str(path), first), whole)
+    yield from _told(Place(str(path), first), whole, folder, depth)
 
 
-def _told(place: Place, line: str) -> Iterator[tuple[Place, str]]:
-    include = _INCLUDE.match(line)
+def _told(place: Place, line: str, folder: Path, depth: int) -> Iterator[tuple[Place, str]]:
+    include = INCLUDE.match(line)
     if include is not None:
-        place.refuse("Include", include[1], "files are not included; put the lines of that file here")
-    if line.strip():
+        file = folder / include[1].strip('"')
+        if depth >= DEEPEST:
+            remedy = f"more than {DEEPEST} files inside each other; remove the Include of a file in itself"
+            place.refuse("Include", include[1], remedy)
+        if not file.is_file():
+            remedy = "no such file; copy it there, or put its lines here"
+            place.refuse("Include", include[1], f"{file}: {remedy}" if str(file) != include[1] else remedy)
+        yield from logical_lines(file, folder, depth + 1)
+    elif line.strip():
         yield place, line
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.problem.cluster import MOST_GPUS, Cluster, NodeGroup
-from gpusched_env.traces.node_lists import GPU_TYPE, NO_RACKS, UNNAMED
+from gpusched_env.problem.cluster import MOST_GPUS, Cluster
+from gpusched_env.traces.node_lists import NO_RACKS, UNNAMED, in_racks
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD, span_s
@@ -24,12 +23,13 @@ from gpusched_env.traces.slurm_files.description import (
     SlurmPartition,
     SlurmScheduling,
 )  # fmt: skip
-from gpusched_env.traces.slurm_files.gres import GpuCounts, is_sliced
+from gpusched_env.traces.slurm_files.gres import GpuCounts, whole_gpus
 from gpusched_env.traces.slurm_files.kinds import KINDS, SINFO, Facts, NodeFacts, PartitionFacts, kind_of
 
 FACTORS: Final = ("age", "assoc", "fairshare", "jobsize", "partition", "qos")
-BESIDE: Final = ("gres.conf", "topology.conf")  # read together with a slurm.conf of the same folder
+BESIDE: Final = ("gres.conf", "topology.yaml", "topology.conf")  # read together with a slurm.conf of the same folder
 SLICED: Final = "only slices of GPUs (MIG)"
+SLICES: Final = "slices of GPUs (MIG) on nodes that have whole GPUs too; left out"
 LATER: Final = "FUTURE: it does not exist yet"
 SPLIT: Final = "nodes with GPUs of several types, taken as one node for each type"
 UNEQUAL: Final = "nodes whose number of GPUs is another in gres.conf; the other file's is used"
@@ -45,9 +45,10 @@ def read_slurm_cluster(*paths: Path | str) -> tuple[SlurmCluster, ReadReport]:
 
     The files are ``slurm.conf``, ``gres.conf``, ``topology.conf``, the output of ``scontrol show node`` and ``scontrol
     show partition``, and tables of ``sinfo`` with their headers. If the only path is a slurm.conf, the ``gres.conf``
-    and ``topology.conf`` beside it are read too. If several files tell the GPUs of a node, the first in the order of
-    this list counts, and for its state the last. GPUs without a type are V100. The report counts nodes. Sources:
-    slurm.conf(5), gres.conf(5), topology.conf(5), sinfo(1), scontrol(1).
+    and ``topology.yaml`` (else ``topology.conf``) beside it are read too, and the files that it includes. If several
+    files tell the GPUs of a node, the first in the order of this list counts, and for its state the last. GPUs without
+    a type are V100. The report counts nodes. Sources: slurm.conf(5), gres.conf(5), topology.conf(5), topology.yaml(5),
+    sinfo(1), scontrol(1).
 
     Raises
     ------
@@ -60,7 +61,10 @@ def read_slurm_cluster(*paths: Path | str) -> tuple[SlurmCluster, ReadReport]:
     kinds = {path: kind_of(path) for path in files}
     if list(kinds.values()) == ["slurm.conf"]:
         beside = [files[0].parent / name for name in BESIDE]
-        kinds |= {path: path.name for path in beside if path.is_file() and path != files[0]}
+        found = {path.name: path for path in beside if path.is_file() and path != files[0]}
+        if "topology.yaml" in found:  # Slurm then ignores topology.conf
+            found.pop("topology.conf", None)
+        kinds |= {path: name for name, path in found.items()}
     facts = Facts()
     for kind, read in KINDS.items():
         for path in [path for path, own in kinds.items() if own == kind]:
@@ -86,8 +90,12 @@ class _Builder:
         for name, told in facts.nodes.items():
             report.rows += 1
             gpus = self._gpus(name, told)
+            if whole := whole_gpus(gpus):
+                if slices := sum(gpus.values()) - sum(whole.values()):
+                    report.notes[SLICES] = report.notes.get(SLICES, 0) + slices
+                gpus = whole
             found = _nodes(name, told, gpus, facts.switches.get(name, ""))
-            reason = SLICED if is_sliced(gpus) else "" if gpus else "no GPUs"
+            reason = "" if whole else SLICED if gpus else "no GPUs"
             reason = LATER if found[0].condition == FUTURE else reason
             (others if reason else kept).extend(found)
             report.drop_many(reason, 1 if reason else 0)
@@ -135,26 +143,18 @@ class _Builder:
 
     def _cluster(self, kept: list[SlurmNode]) -> tuple[Cluster, tuple[SlurmNode, ...]]:
         """Return the cluster and its nodes in its order: kinds as they first occur, in a kind the switches."""
-        kinds: dict[tuple[int, str], dict[str, list[SlurmNode]]] = {}
-        for node in kept:
-            kinds.setdefault((node.gpus, node.gpu_type), {}).setdefault(node.switch, []).append(node)
-        groups: list[NodeGroup] = []
-        for (gpus, gpu_type), switches in kinds.items():
-            for count, equal in groupby(switches.values(), len):
-                racks = len(list(equal))
-                groups.append(NodeGroup(count * racks, gpus, gpu_type or GPU_TYPE, count if racks > 1 else None))
-        nodes = tuple(node for switches in kinds.values() for nodes in switches.values() for node in nodes)
+        groups, nodes = in_racks((node.gpus, node.gpu_type, node.switch, node) for node in kept)
         notes, switched = self.report.notes, any(node.switch for node in kept)
         if untyped := sum(not node.gpu_type for node in nodes):
             notes[UNNAMED] = untyped
         if not switched:
-            notes[NO_RACKS] = len(kinds)
+            notes[NO_RACKS] = len({(node.gpus, node.gpu_type) for node in nodes})
         elif free := sum(not node.switch for node in nodes):
             notes[NO_SWITCH] = free
-        used = [switch for switches in kinds.values() for switch in switches if switch]
-        if mixed := sum(count > 1 for count in Counter(used).values()):
+        used = Counter(switch for _, _, switch in {(node.gpus, node.gpu_type, node.switch) for node in nodes})
+        if mixed := sum(count > 1 for switch, count in used.items() if switch):
             notes[MIXED] = mixed
-        return Cluster(groups), nodes
+        return Cluster(groups), tuple(nodes)
 
     def _remark(self, slurm: SlurmCluster) -> None:
         """Write the remarks on states, partitions and accounting into the report."""

@@ -66,6 +66,8 @@ class Pollux(Scheduler):
     petuum/adaptdl, branch osdi21-artifact, ``simulator/pollux.py`` (Apache-2.0).
     """
 
+    knows_node_counts = False  # it chooses GPUs itself
+
     generations: int = 100
     population: int = 100
     penalty_s: float = 30.0

@@ -77,6 +77,8 @@ class Sia(Scheduler):
     section 3; siasosp23/artifacts, ``sia-simulator/sia.py``.
     """
 
+    knows_node_counts = False  # it chooses GPUs itself
+
     power: float = -0.5
     wait_cost: float = 1.1
     penalty_s: float | None = None

@@ -77,7 +77,9 @@ def is_closed(sim: Run, kind: int, node: int) -> bool:
 @helper
 def unable(sim: Run, kind: int, node: int) -> bool:
     """Return whether a job class cannot run on the GPU type of a machine, or must not use this machine."""
-    return sim.paces[kind, MACHINE, sim.nodes[node]["gpu_type"]]["iteration_s"] == np.inf or is_closed(sim, kind, node)
+    if sim.world["types"] > 1 and sim.paces[kind, MACHINE, sim.nodes[node]["gpu_type"]]["iteration_s"] == np.inf:
+        return True  # with one type, every job of an instance can run on it
+    return is_closed(sim, kind, node)
 
 
 @helper
@@ -138,8 +140,8 @@ def hide_unusable(sim: Run, kind: int) -> int:
             sim.nodes[node]["taken"] = 1
             shown = 0
         surplus = sim.free[node] - shown
-        sim.nodes[node]["hidden"] = surplus
         if surplus > 0:
+            sim.nodes[node]["hidden"] = surplus
             hidden += surplus
             sim.free[rack_place(sim, node)] -= surplus
             sim.free[node] = shown
@@ -155,12 +157,12 @@ def hide_unusable(sim: Run, kind: int) -> int:
 @kernel(lazy=True)
 def show_unusable(sim: Run, kind: int) -> None:
     """Undo :func:`hide_unusable`."""
-    partly = in_parts(sim, kind)
     for node in range(sim.world["nodes"]):
-        if partly or unable(sim, kind, node):
+        if unable(sim, kind, node):
             sim.nodes[node]["taken"] = 0
         hidden = sim.nodes[node]["hidden"]
         if hidden > 0:
+            sim.nodes[node]["hidden"] = 0
             sim.free[node] += hidden
             sim.free[rack_place(sim, node)] += hidden
             gpu = sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
