@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -94,14 +94,14 @@ class Policy:
             partition_classes={name: points(value) for name, value in self.partition_classes.items()},
         )
 
-    def simpler(self) -> Iterator[dict[str, Any]]:
-        """Yield changes that leave out weights: all small ones, which may be noise, then each."""
+    def without_small(self) -> Policy:
+        """Return the policy without small weights, which may be noise."""
         own = self.scaled()
         points = {"age_weight": own.age_weight, "fair_share_weight": own.fair_share_weight}
         points |= {name: max(getattr(own, name).values(), default=0.0) for name in ("classes", "partition_classes")}
-        without: dict[str, Any] = {name: {} if name.endswith("classes") else 0.0 for name in points}
-        yield {name: without[name] for name, most in points.items() if most < SMALL * POINTS}
-        yield from ({name: value} for name, value in without.items())
+        small: dict[str, Any] = {name: 0.0 for name, most in points.items() if most < SMALL * POINTS}
+        small |= {name: {} for name in small if name.endswith("classes")}
+        return dataclasses.replace(self, **small)
 
     def agrees(self, pairs: Features) -> float:
         """Return the part of the pairs that the weights order as the log does; those of sizes do not count."""
@@ -315,8 +315,7 @@ def _revealed(
 ) -> tuple[Policy, Features | None]:
     """Return the policy with the weights that the order of starts reveals, and with the best half-life.
 
-    Also returns the pairs, if nearly all agree: then a replay must not overrule them.
-    Pairs of different sizes count if they agree with weights that know no sizes, as they do if sizes do not matter.
+    Also returns the pairs, if nearly all agree: then a replay must not overrule them. Pairs of different sizes count if they agree with weights that know no sizes, as they do if sizes do not matter.
     """
     problems = twin.problems(first)
     half_lives_d = tuple(dict.fromkeys((policy.aging.decay_half_life_s / DAY_S, *HALF_LIVES_D)))
@@ -405,13 +404,14 @@ def _by_replays(
 
     best = policy, error(policy)
 
-    def attempt(simpler: bool = False, **changes: Any) -> None:
+    def attempt(at: Policy | None = None, **changes: Any) -> None:
+        """Take another policy if it is better; ``at``, which is simpler, also if it is as good."""
         nonlocal best
-        other = dataclasses.replace(best[0], **changes)
+        other = at or dataclasses.replace(best[0], **changes)
         if pairs is not None and other.agrees(pairs) < AGREED:
             return
         value = error(other)
-        if value < BETTER * best[1] or (simpler and value <= best[1]):
+        if value < BETTER * best[1] or (at is not None and value <= best[1]):
             best = other, value
 
     windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
@@ -419,8 +419,7 @@ def _by_replays(
         for backfill in BACKFILLS:
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
-        for changes in best[0].simpler():
-            attempt(simpler=True, **changes)
+        attempt(best[0].without_small())
         for part in SIZES:
             attempt(size_weight=part * POINTS)
     tell(f"{len(seen)} replays: backfill {best[0].backfill}, size weight {best[0].size_weight:g}")
