@@ -315,7 +315,8 @@ def _revealed(
 ) -> tuple[Policy, Features | None]:
     """Return the policy with the weights that the order of starts reveals, and with the best half-life.
 
-    Also returns the pairs, if nearly all agree: then a replay must not overrule them. Pairs of different sizes count if they agree with weights that know no sizes, as they do if sizes do not matter.
+    Also returns the pairs, if nearly all agree: then a replay must not overrule them. Pairs of different sizes count if
+    they agree with weights that know no sizes, as they do if sizes do not matter.
     """
     problems = twin.problems(first)
     half_lives_d = tuple(dict.fromkeys((policy.aging.decay_half_life_s / DAY_S, *HALF_LIVES_D)))

@@ -23,6 +23,7 @@ from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.inferred_priorities import (
     Aging,
+    Rights,
     age_factor,
     features,
     find_pairs,
@@ -287,6 +288,63 @@ def test_starts_reveal_the_order_of_equal_jobs_only():
     limit_s = np.array([100.0, 10, 10, 10, 20])
     pairs = find_pairs(Recorded.of(log), limit_s, end_s=105.0)
     assert list(zip(pairs.winner, pairs.loser, pairs.time_s, strict=True)) == [(2, 1, 100.0)]
+
+
+def test_smaller_jobs_reveal_the_order_too_if_their_parts_fit_where_the_larger_one_ran():
+    # Job 0 holds both nodes until 100; then job 1 of 4 + 4 GPUs starts, and the others wait
+    log = log_of([0, 1, 1, 1, 1], [16, 8, 4, 8, 4], [100, 50, 50, 50, 50], [0, 99, 149, 149, 149])
+    asked = {"min_nodes": np.array([2, 2, 1, 1, 2]), "max_nodes": np.array([2, 2, 1, 1, 2])}
+    log = dataclasses.replace(log, attributes={**log.attributes, **asked})
+    (problem,) = one_pool("2x8").problems(log)
+    recorded, rights = Recorded.of(problem.instance.workload), Rights.of(problem.instance)
+    ids = problem.instance.workload.jobs["id"]
+    for smaller, losers in ((False, set()), (True, {2, 4})):  # 8 GPUs of one node need not fit on 4 + 4
+        pairs = find_pairs(recorded, np.full(5, 100.0), 120.0, 50.0, rights=rights, smaller=smaller)
+        assert set(ids[pairs.loser].tolist()) == losers
+
+
+def test_two_jobs_under_one_limit_reveal_their_order():
+    # ana may hold 1 GPU; at 100 her job 2 starts before her job 1, which asks for as many
+    log = log_of([0, 1, 2], [1] * 3, [100, 10, 10], [0, 109, 98], user=["ana"] * 3)
+    twin = one_pool("1x1", tenants=Tenants(tree=(Tenant("ana", most=1),)), tenant_columns=("user",))
+    (problem,) = twin.problems(log)
+    recorded = Recorded.of(problem.instance.workload)
+    kept = without_limited(problem.instance, recorded, find_pairs(recorded, np.full(3, 100.0), 105.0))
+    assert list(zip(kept.winner.tolist(), kept.loser.tolist(), strict=True)) == [(2, 1)]
+
+
+def test_weights_that_are_noise_are_left_out():
+    small = Policy(age_weight=10_000.0, fair_share_weight=3.0, classes={"low": 0.0, "high": 5.0})
+    assert small.without_small() == Policy(age_weight=10_000.0)
+    large = Policy(age_weight=10.0, classes={"low": 0.0, "high": 5.0})
+    assert large.without_small() == large
+
+
+def test_where_no_job_tells_nodes_the_fit_chooses_whether_gangs_are_split(tmp_path):
+    """Jobs of 5 and 6 GPUs on two nodes of 8: those of one node wait for each other, and split ones would not."""
+    rng = np.random.default_rng(5)
+    jobs = Workload.from_columns(
+        np.cumsum(rng.integers(100, 3000, 300)), rng.integers(3, 7, 300), rng.integers(60, 3000, 300).astype(float),
+        estimate_s=np.full(300, 3600.0), attributes={"virtual_cluster": np.full(300, "p")},
+    )  # fmt: skip
+    pools = (Pool("p", Cluster.parse("2x8").groups, ("p",)),)
+    for fewest in (True, False):
+        planted = Twin("x", "slurm:backfill=none", pools, fewest_nodes=fewest)
+        wait_s = replayed_starts(planted, jobs) - jobs.jobs["arrival_s"]
+        log = dataclasses.replace(jobs, attributes={**jobs.attributes, "wait_s": wait_s})
+        twin = fit_twin(log, pools)
+        assert twin.fewest_nodes is fewest
+        (note,) = [note for note in twin.notes if note.startswith("the log tells no nodes")]
+        assert f"each runs on {'as few nodes as hold it' if fewest else 'any nodes'}. Waits of the fitted" in note
+        np.testing.assert_array_equal(replayed_starts(twin, log), jobs.jobs["arrival_s"] + wait_s)
+        write_twin(twin, tmp_path / "twin.json")
+        assert read_twin(tmp_path / "twin.json") == twin
+    asked = Twin("x", "slurm", pools, fewest_nodes=True).asking(
+        Workload.from_columns(
+            [0] * 4, [6, 12, 9, 16], [1] * 4, attributes={"min_nodes": [0] * 4, "max_nodes": [0, 0, 0, 4]}
+        )
+    )
+    assert asked.attributes["max_nodes"].tolist() == [1, 2, 0, 4]  # 9 GPUs do not divide; one job tells its own
 
 
 def test_starts_while_a_limit_holds_reveal_no_order():
