@@ -339,11 +339,9 @@ def test_where_no_job_tells_nodes_the_fit_chooses_whether_gangs_are_split(tmp_pa
         np.testing.assert_array_equal(replayed_starts(twin, log), jobs.jobs["arrival_s"] + wait_s)
         write_twin(twin, tmp_path / "twin.json")
         assert read_twin(tmp_path / "twin.json") == twin
-    asked = Twin("x", "slurm", pools, fewest_nodes=True).asking(
-        Workload.from_columns(
-            [0] * 4, [6, 12, 9, 16], [1] * 4, attributes={"min_nodes": [0] * 4, "max_nodes": [0, 0, 0, 4]}
-        )
-    )
+    told = dict.fromkeys(("min_nodes", "max_nodes"), np.array([0, 0, 0, 4]))
+    jobs = Workload.from_columns([0] * 4, [6, 12, 9, 16], [1] * 4, attributes=told)
+    asked = Twin("x", "slurm", pools, fewest_nodes=True).asking(jobs)
     assert asked.attributes["max_nodes"].tolist() == [1, 2, 0, 4]  # 9 GPUs do not divide; one job tells its own
 
 
