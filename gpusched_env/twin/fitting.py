@@ -294,7 +294,7 @@ def _check_machines(twin: Twin, workload: Workload, recorded: Recorded) -> None:
     if (large := np.flatnonzero(ours & (pools < 0))).size:
         most = large[np.argmax(recorded.gpus[large])]
         raise GpuschedError(
-            f"twin: {large.size:,} jobs ran on more GPUs than the machines of their partition have: job "
+            f"twin: {large.size:,} jobs ran on more GPUs, or on more of a node, than their partition has: job "
             f"{workload.jobs['id'][most]} on {recorded.gpus[most]:,}. Name all machines by --conf, --cluster or "
             "--partition; --anyway leaves these jobs out"
         )

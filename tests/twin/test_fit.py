@@ -483,7 +483,7 @@ def test_logs_and_arguments_that_do_not_fit_are_refused():
     with pytest.raises(TraceError, match="does not tell when jobs started"):
         fit_twin(bare, one_pool("1x1").pools)
     log = log_of([0, 5], [4, 4], [10, 10], [0, 5])
-    with pytest.raises(GpuschedError, match="2 jobs ran on more GPUs than the machines of their partition have"):
+    with pytest.raises(GpuschedError, match="2 jobs ran on more GPUs, or on more of a node, than their partition has"):
         fit_twin(log, one_pool("1x2").pools)
     with pytest.raises(GpuschedError, match="no job of the log fits"):
         fit_twin(log, one_pool("1x2").pools, anyway=True)
