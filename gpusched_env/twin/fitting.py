@@ -46,7 +46,7 @@ POINTS: Final = 10_000.0  # largest weight
 FIT_PART: Final = 0.6  # part of the time of the log that is fitted
 WARM_UP: Final = 0.1  # part of the fitted part whose starts reveal no weights: usage before the log is unknown
 HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
-AGREED: Final = 0.999  # part of the pairs of different sizes that must agree, so that they count
+AGREED: Final = 0.999  # if this part of the pairs agrees, a replay must not overrule them
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
 SMALL: Final = 0.03  # weights below this part of the largest may be noise
@@ -104,12 +104,13 @@ class Policy:
         return dataclasses.replace(self, **small)
 
     def agrees(self, pairs: Features) -> float:
-        """Return the part of the pairs that the weights order as the log does; those of sizes do not count."""
+        """Return the part of the pairs that the weights order as the log does; of equals, the older one goes first."""
         own = {"age": self.age_weight, "fair_share": self.fair_share_weight}
         own |= {f"qos {name}": points for name, points in self.classes.items()}
         own |= {f"partition {name}": points for name, points in self.partition_classes.items()}
         margin = (pairs.values * np.array([own.get(name, 0.0) for name in pairs.names])).sum(axis=1)
-        return float((margin > 0).mean() + 0.5 * (margin == 0).mean())
+        older = pairs.values[:, pairs.names.index("age")] >= 0
+        return float(((margin > 0) | ((margin == 0) & older)).mean())
 
     def in_twin(self, twin: Twin) -> Twin:
         """Return the twin with this policy."""
@@ -316,7 +317,7 @@ def _revealed(
     """Return the policy with the weights that the order of starts reveals, and with the best half-life.
 
     Also returns the pairs, if nearly all agree: then a replay must not overrule them. Pairs of different sizes count if
-    they agree with weights that know no sizes, as they do if sizes do not matter.
+    all agree with weights that know no sizes, as they do if sizes do not matter.
     """
     problems = twin.problems(first)
     half_lives_d = tuple(dict.fromkeys((policy.aging.decay_half_life_s / DAY_S, *HALF_LIVES_D)))
@@ -331,7 +332,7 @@ def _revealed(
                 best = found, aging, pairs, f"{text}; half-life of usage {days:g} days"
         assert best is not None
         weights, aging, pairs, text = best
-        if weights.agreed >= AGREED:
+        if weights.agreed == 1.0:
             break
     tell(text)
     return _policy_of(weights, policy, aging), pairs if weights.agreed >= AGREED and len(pairs.values) else None
@@ -421,6 +422,7 @@ def _by_replays(
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
         attempt(best[0].without_small())
+        attempt(age_weight=0.0)
         for part in SIZES:
             attempt(size_weight=part * POINTS)
     tell(f"{len(seen)} replays: backfill {best[0].backfill}, size weight {best[0].size_weight:g}")
