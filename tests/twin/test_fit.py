@@ -62,8 +62,14 @@ def one_pool(cluster, scheduler="slurm", **fields):
     return Twin("slurm:x", scheduler, (Pool("all", Cluster.parse(cluster).groups),), **fields)
 
 
+def on_any_nodes(workload):
+    """Return jobs that are known to ask for no nodes, so that a fit does not try whether they do."""
+    told = dict.fromkeys(("min_nodes", "max_nodes"), np.zeros(len(workload), np.int64))
+    return dataclasses.replace(workload, attributes={**workload.attributes, **told})
+
+
 def test_the_planted_policy_is_found(tmp_path):
-    workload = read_workload(f"slurm:{write_example(tmp_path)}")
+    workload = on_any_nodes(read_workload(f"slurm:{write_example(tmp_path)}"))
     assert len(workload) == 20_000
     twin = fit_twin(workload, example_twin().pools)
     found, planted = make_scheduler(twin.scheduler), make_scheduler(POLICY)
@@ -83,7 +89,8 @@ def test_the_planted_policy_is_found(tmp_path):
 
 @pytest.mark.parametrize("policy", [NO_BACKFILL, EASY])
 def test_other_kinds_of_backfill_are_found(tmp_path, policy):
-    twin = fit_twin(read_workload(f"slurm:{write_example(tmp_path, policy=policy, jobs=6_000)}"), example_twin().pools)
+    workload = on_any_nodes(read_workload(f"slurm:{write_example(tmp_path, policy=policy, jobs=6_000)}"))
+    twin = fit_twin(workload, example_twin().pools)
     assert make_scheduler(twin.scheduler).backfill == make_scheduler(policy).backfill
     assert twin.score.overall.rank_correlation >= 0.95
     assert "apart" not in twin.notes[0]
@@ -518,7 +525,7 @@ def test_partitions_on_their_own_machines_are_scored_apart():
     pools = (Pool("a", (NodeGroup(4, 8),), ("a",)), Pool("b", (NodeGroup(1, 8),), ("b",)))
     truth = dataclasses.replace(example_twin(), pools=pools)
     wait_s = replayed_starts(truth, small) - small.jobs["arrival_s"]
-    log = dataclasses.replace(small, attributes={**small.attributes, "wait_s": wait_s})
+    log = on_any_nodes(dataclasses.replace(small, attributes={**small.attributes, "wait_s": wait_s}))
     twin = fit_twin(log, pools)
     named = {(row.partition, row.size) for row in twin.score.groups}
     assert {("all", "all"), ("a", "all"), ("b", "all"), ("a", "1"), ("b", "1")} <= named
