@@ -90,10 +90,12 @@ class Slurm(CompiledScheduler):
 
     Notes
     -----
-    Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. A
-    tenant's limits ``most`` and ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them, or over limits
-    of their QOS (:class:`gpusched_env.problem.qos.Qos`), wait and block no others. A job that names several partitions
-    is in the queue once for each; each of these requests counts as a job in ``queue_depth`` and ``bf_max_job_*``.
+    Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones; if
+    some job demands a number of nodes, they are particular nodes, and those for later reserve whole nodes. A
+    tenant's limits ``most`` and ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them, or over
+    limits of their QOS (:class:`gpusched_env.problem.qos.Qos`), wait and block no others. A job that names several
+    partitions is in the queue once for each; each of these requests counts as a job in ``queue_depth`` and
+    ``bf_max_job_*``.
     docs/slurm.md has the details, and the deviations from Slurm. A cycle takes O(running jobs + slots + tested jobs x
     slots).
 

@@ -162,11 +162,13 @@ class Problem(Jobs, Wires):
     """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
     ignore_types: bool = False
     """Jobs run on GPUs of every type, whatever types they ask for."""
+    ignore_nodes: bool = False
+    """Gangs may be split over any nodes, whatever numbers of nodes they ask for."""
 
     def changes(self) -> dict[str, Any]:
         """Return what is given as fields of a WorkloadSpec."""
         given = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
-        given |= {"ignore_types": self.ignore_types or None}
+        given |= {"ignore_types": self.ignore_types or None, "ignore_nodes": self.ignore_nodes or None}
         return super().changes() | {name: value for name, value in given.items() if value is not None}
 
     def chosen(self) -> Scenario:

@@ -70,7 +70,7 @@ def _in_words(changes: dict[str, Any]) -> list[str]:
     for name, value in changes.get("parameters", {}).items():
         shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
         parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
-    parts += [name.replace("_", " ") for name in ("ignore_placement", "ignore_types") if name in changes]
+    parts += [name.replace("_", " ") for name in changes if name.startswith("ignore_")]
     if "profiles" in changes:
         parts.append(f"profiles {changes['profiles']}")
     return parts

@@ -165,7 +165,7 @@ def export(
     remarks = export_run(instance, result.log, form, output, (report.origin if report else "") or ORIGIN)
     print(f"{output}: {len(instance.workload):,} jobs played by {spec}, seed {result.seed}")
     print(f"  event log {result.digest[:12]}")
-    for remark in remarks:
+    for remark in (*remarks, *ignored([result])):
         print(f"  note: {remark}")
 
 

@@ -51,6 +51,8 @@ def tenants(
     specs, seeds = chosen_schedulers(schedulers), draws.of(chosen)
     tell_what_was_read(chosen, seeds[0])
     instances = [chosen.instance(seed) for seed in seeds]
+    for words, count in instances[0].ignored.items():
+        print(f"  ignored {count:,}: {words}")
     if any(instance.tenancy[0].names != instances[0].tenancy[0].names for instance in instances):
         raise GpuschedError(f"--scenario {chosen.name}: seeds have different tenants; list them in tenants.tree")
     if pooling:

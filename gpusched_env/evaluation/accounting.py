@@ -18,7 +18,7 @@ from gpusched_env.metrics import job_times, segments
 from gpusched_env.metrics.dependencies import cancelled_jobs
 from gpusched_env.problem.dependencies import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
 from gpusched_env.problem.instance import Instance
-from gpusched_env.problem.partitions import PARTITION
+from gpusched_env.problem.partitions import GPU_TYPES, PARTITION
 from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.support.files import write_whole
 
@@ -32,7 +32,7 @@ SACCT: Final = (
     "JobID|JobIDRaw|User|Account|Partition|QOS|Submit|Eligible|Start|End|Elapsed|Suspended|State|Timelimit|ReqTRES|"
     "AllocTRES|NNodes|NodeList"
 )
-LABELS: Final = ("model", "user", "queue", PARTITION, "virtual_cluster", "priority")  # attributes in a CSV
+LABELS: Final = ("model", "user", "queue", PARTITION, GPU_TYPES, "virtual_cluster", "priority")  # attributes in a CSV
 
 
 @dataclass(frozen=True)

@@ -62,14 +62,15 @@ TABLES: Final = frozenset(
         *("template", "admission", "podSetAssignments", "flavors", "resourceUsage", "conditions", "requeueState"),
         *("resourceGroups", "resources", "fairSharing", "containers", "initContainers", "requests", "limits"),
         *("containerStatuses", "state", "terminated", "allocatable", "minResources", "preemption", "items"),
-        *("workloadRef", "schedulingGroup", "resourceClaims"),
+        *("workloadRef", "schedulingGroup", "resourceClaims", "borrowWithinCohort"),
     }
 )
 TIMES: Final = frozenset({"creationTimestamp", "lastTransitionTime", "requeueAt", "finishedAt", "startTime"})
 NUMBERS: Final = frozenset(
     {
         *("count", "priority", "active", "maximumExecutionTimeSeconds", "nominalQuota", "borrowingLimit"),
-        *("lendingLimit", "weight", "unschedulable", "minMember"),
+        *("lendingLimit", "weight", "unschedulable", "minMember", "maxPriorityThreshold"),
+        *("accumulatedPastExecutionTimeSeconds", "accumulatedPastExexcutionTimeSeconds"),
     }
 )
 WORDS: Final = KUBERNETES.keys() - {"status"}  # keys whose value is a word; status is one inside conditions

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.partitions import GPU_TYPES
-from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload, refuse_too_many_jobs
 from gpusched_env.support.files import file_digest
 from gpusched_env.traces import (
     PROFILE_RULES,
@@ -41,7 +41,7 @@ DEADLINES: Final = 2  # number of the random stream of deadlines
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
 LATER_FIELDS: Final = (
-    "where", "sample", "sample_seed", "clip", "ignore_placement", "ignore_types", "elastic", "deadlines"
+    "where", "sample", "sample_seed", "clip", "ignore_placement", "ignore_types", "ignore_nodes", "elastic", "deadlines"
 )  # fmt: skip
 
 
@@ -75,6 +75,7 @@ class WorkloadSpec:
     ignore_placement : True = gangs of measured models run on every placement at the rate measured on one machine, see
         :func:`gpusched_env.traces.ignore_placement`
     ignore_types : True = jobs run on GPUs of every type, whatever types they ask for
+    ignore_nodes : True = gangs may be split over any nodes, whatever numbers of nodes they ask for
     elastic : the rule that makes the jobs elastic, and its parameters, such as ``{"rule": "amdahl", "serial": 0.1}``,
         see :func:`gpusched_env.traces.elastic.elastic_jobs`; None = jobs are as their source has them
     deadlines : the parameters of :func:`gpusched_env.traces.deadlines.draw_deadlines`, such as
@@ -105,6 +106,7 @@ class WorkloadSpec:
     clip: bool = False
     ignore_placement: bool = False
     ignore_types: bool = False
+    ignore_nodes: bool = False
     elastic: Mapping[str, Any] | None = field(default=None, hash=False)
     deadlines: Mapping[str, Any] | None = field(default=None, hash=False)
 
@@ -231,8 +233,9 @@ class WorkloadSpec:
             workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
             workload = ignore_placement(workload)
-        if self.ignore_types and GPU_TYPES in workload.attributes:
-            told = {name: column for name, column in workload.attributes.items() if name != GPU_TYPES}
+        ignored = (GPU_TYPES,) * self.ignore_types + (MIN_NODES, MAX_NODES) * self.ignore_nodes
+        if workload.attributes.keys() & ignored:
+            told = {name: column for name, column in workload.attributes.items() if name not in ignored}
             workload = replace(workload, attributes=told)
         return workload if self.elastic is None else elastic_jobs(workload, **self.elastic)
 

@@ -463,7 +463,7 @@ class Simulation:
         if self.instance.node_counts is not None and not scheduler.knows_node_counts:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "
-                f"choose another one, or leave out {MIN_NODES} and {MAX_NODES} of the workload"
+                f"choose another one, or ignore {MIN_NODES} and {MAX_NODES} (ignore_nodes)"
             )
         self._check_usable()
         view = self.view_for(scheduler)

@@ -191,6 +191,7 @@ def recorded_outcome(setting: Setting) -> Outcome | None:
     gpu_hours = arrays.total(log.gpus * (log.end_s - log.start_s + earlier_s)) / 3600
     first_s, last_s = float(log.arrival_s.min()), float(log.arrival_s.max())
     capacity, busy = setting.twin.gpus * (last_s - first_s), used(log.held(), log.arrival_s, setting.twin.gpus)
+    busy += arrays.total(log.gpus * earlier_s) / capacity if capacity else 0.0
     return Outcome(
         setting.name, RECORDED, wait_s, log.end_s - log.arrival_s, gpu_hours, math.nan, capacity / 3600, busy, math.nan
     )  # fmt: skip

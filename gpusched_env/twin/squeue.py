@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
-from gpusched_env.traces.parsing.columns import NODES, UNEVEN
+from gpusched_env.traces.parsing.columns import NODES, UNEVEN, joined_nodes
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.dependencies import other_jobs, tasks_of, well_formed, with_tasks, without_fate
 from gpusched_env.traces.parsing.detection import bar_columns
@@ -40,7 +40,7 @@ WRITTEN: Final = (
 )
 FORMAT: Final = (
     "JobArrayID:40|,UserName:99|,Account:99|,Partition:200|,QOS:99|,State:20|,TimeUsed:20|,TimeLimit:20|,SubmitTime:20|,"
-    "StartTime:20|,NumNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,Dependency:999|"
+    "StartTime:20|,NumNodes:9|,MaxNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,tres-per-node:99|,Dependency:999|"
 )
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
@@ -61,11 +61,12 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
-    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks, and
-    the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name (``7``). Jobs
-    whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with the reason
-    Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
-    START_TIME.
+    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. NODES of a pending job is a least number
+    if MAX_NODES is 0 and TRES_PER_NODE N/A (``--gpus`` without ``-N``), else the exact one. A pending array becomes its
+    tasks, and the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name
+    (``7``). Jobs whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with
+    the reason Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime
+    until its START_TIME.
 
     ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs,
     or last_update of JSON.
@@ -189,10 +190,11 @@ class _Table:
             self.held.append(row["id"])
             self.reasons[row["id"]] = reason
             return
-        least, most = place.nodes("NODES", row.get("count") or "0")
-        most = max(most, place.whole("MAX_NODES", row.get("most") or "0", "nodes")) if least and not runs else most
+        least, most = _nodes(place, row, runs)
         count = max(least, 1)
         gpus = self._gpus(place, row, count)
+        if not runs and row.get("most") == "0" and row.get("per_node") == "N/A":  # --gpus without -N
+            most = gpus
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
             self.gpuless.append(row["id"])
@@ -300,13 +302,17 @@ class _Table:
             for node, gpus in (pair for job in own for pair in job.nodes.items()):
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
-            count = sum(job.max_nodes for job in own)
-            equal = len({job.gpus / (job.max_nodes or 1) for job in own}) == 1 and all(
-                job.min_nodes == job.max_nodes > 0 for job in own
-            )
-            counts: dict[str, Any] = dict.fromkeys(NODES, count if equal else 0)
-            found.append(replace(own[0], id=name, gpus=sum(job.gpus for job in own), nodes=told, **counts))
+            least, most = joined_nodes([(job.gpus, job.min_nodes, job.max_nodes) for job in own])
+            gang = sum(job.gpus for job in own)
+            found.append(replace(own[0], id=name, gpus=gang, nodes=told, min_nodes=least, max_nodes=most))
         return found
+
+
+def _nodes(place: Place, row: dict[str, str], runs: bool) -> tuple[int, int]:
+    """Return the least and the most nodes of a job; 0 = not told."""
+    least, most = place.nodes("NODES", row.get("count") or "0")
+    limit = place.whole("MAX_NODES", row.get("most") or "0", "nodes")
+    return least, most if runs or not least else max(most, limit)
 
 
 def _leader(name: str) -> str:

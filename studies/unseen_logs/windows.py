@@ -182,11 +182,11 @@ class Window:
         """
         part = PARTS[self.part]
         source = part.log
-        cuts: dict[str, float] = {}
+        cuts: dict[str, float | bool] = {}
         if not part.log.startswith("synthetic:"):
             file_format, _, path = part.log.partition(":")
             source = f"{file_format}:{logs / path}"
-            cuts = {"start_s": self.start_s, "stop_s": part.stop_s}
+            cuts = {"start_s": self.start_s, "stop_s": part.stop_s, "ignore_types": True, "ignore_nodes": True}
         spec = WorkloadSpec(
             source,
             jobs=self.jobs,

@@ -22,21 +22,18 @@ MINUTE_S = 60.0
 Row = tuple[int, int, int, int, int]
 
 
-def problem(cluster: str, rows: Sequence[Row], limits: Sequence[int] | None = None, **more: object) -> Instance:
-    """Jobs whose limits are by default their run times [min]."""
+def problem(
+    cluster: str, rows: Sequence[Row], classes: Sequence[float] = (), partitions: Partitions | None = None
+) -> Instance:
+    """Jobs whose limits are their run times; ``classes``: their priority classes."""
     arrival, least, most, part, minutes = (np.array(column) for column in zip(*rows, strict=True))
-    attributes = {"min_nodes": least, "max_nodes": most}
-    names = more.pop("attributes", {})
-    limit_s = np.array(limits or minutes) * MINUTE_S
+    attributes = {"min_nodes": least, "max_nodes": most} | ({PRIORITY: np.array(classes)} if classes else {})
     workload = Workload.from_columns(
-        arrival * MINUTE_S,
-        np.maximum(most, 1) * part,
-        minutes * MINUTE_S,
-        estimate_s=limit_s,
-        attributes=attributes | names,
-    )
-    more.setdefault("semantics", Semantics(checkpoint_s=0.0, restore_s=0.0))
-    return Instance(Cluster.parse(cluster), workload, **more)
+        arrival * MINUTE_S, np.maximum(most, 1) * part, minutes * MINUTE_S, estimate_s=minutes * MINUTE_S,
+        attributes=attributes,
+    )  # fmt: skip
+    rules = Semantics(checkpoint_s=0.0, restore_s=0.0)
+    return Instance(Cluster.parse(cluster), workload, semantics=rules, partitions=partitions)
 
 
 def starts(instance: Instance, spec: str) -> list[float]:
@@ -140,7 +137,7 @@ def test_backfill_never_delays_the_first_job(rows: list[Row], backfill: str, int
 def test_victims_are_those_that_free_whole_parts(high: Row, victims: list[int], partitions: Partitions | None) -> None:
     """Jobs of 5 and 3 GPUs fill the first node of 2x8, and one of 4 GPUs holds half of the other."""
     rows = [(0, 1, 1, 5, 100), (0, 1, 1, 4, 100), (0, 1, 1, 3, 100), high]
-    case = problem("2x8", rows, attributes={PRIORITY: np.array([0.0, 0.0, 0.0, 5.0])}, partitions=partitions)
+    case = problem("2x8", rows, (0.0, 0.0, 0.0, 5.0), partitions)
     log = play(case, "slurm:preempt=class")
     assert starts(case, "slurm:preempt=class") == [0, 0, 0, 10]
     assert sorted(log.events["job"][log.events["kind"] == PREEMPT]) == victims

@@ -68,6 +68,21 @@ def test_what_is_read_back_replays_with_an_equal_digest(tmp_path: Path, form: st
             assert before.attributes["user"].tolist() == after.attributes["user"].tolist()
 
 
+def test_a_csv_keeps_the_gpu_types_that_jobs_ask_for(tmp_path: Path) -> None:
+    asked = ["H100", "", "A100", "H100|A100"]
+    jobs = Workload.from_columns(
+        [0.0, 1.0, 2.0, 3.0], [8, 2, 8, 4], [50.0] * 4, attributes={"gpu_types": np.array(asked)}
+    )
+    jobs.save(tmp_path / "jobs.npz")
+    scenario = scenario_of(f"file:{tmp_path / 'jobs.npz'}")
+    first = play(scenario, "fifo")
+    assert first.log is not None
+    export_run(scenario.instance(0), first.log, "csv", tmp_path / "run.csv")
+    again = scenario.with_workload(f"csv:{tmp_path / 'run.csv'}", profiles="unit")
+    assert again.instance(0).workload.attributes["gpu_types"].tolist() == asked
+    assert play(again, "fifo").digest == first.digest
+
+
 def test_preemption_was_part_of_the_round_trip(tmp_path: Path) -> None:
     log = play(scenario_of(drawn(tmp_path, 0)), "srtf").log
     assert log is not None

@@ -147,6 +147,10 @@ def test_pods_start_on_the_product_that_their_selector_names(tmp_path: Path) -> 
     starts = starts_of(scenario.instance(0), "fifo-skip")
     assert [starts[row][1] for row in range(3)] == [{3}, {3}, starts[2][1] & {1, 2}]
     assert starts[1][0] > starts[0][0] == starts[2][0] == starts[3][0]
-    free = chosen_scenario(None, f"kubernetes:{tmp_path / 'pods.json'}", CLUSTER, {"ignore_types": True}).instance(0)
+    free = chosen_scenario(
+        None, f"kubernetes:{tmp_path / 'pods.json'}", CLUSTER, {"ignore_types": True, "ignore_nodes": True}
+    ).instance(0)
     assert free.node_sets is None
     assert {begin for begin, _ in starts_of(free, "fifo-skip").values()} == {0.0}
+    assert free.node_counts is None
+    assert starts_of(free, "dally")  # which refuses jobs that ask for nodes

@@ -197,7 +197,11 @@ def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
             "cohort": "zebra3",
             "resourceGroups": groups,
             "queueingStrategy": "StrictFIFO",
-            "preemption": {"reclaimWithinCohort": "LowerPriority"},
+            "preemption": {
+                "reclaimWithinCohort": "LowerPriority",
+                "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 5},
+            },
+            "stopPolicy": "Hold",
         },
     }
     for one in (node, queue):
@@ -208,10 +212,11 @@ def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
             cluster, _ = read_cluster(f"kubernetes:{tmp_path / 'out'}")
             assert cluster.describe() == "8 GPUs: 1 nodes x 8 H100 in 1 racks"
         else:
-            (tenants, *_), _ = read_kueue_quotas(tmp_path / "out")
+            (tenants, _, stopped), _ = read_kueue_quotas(tmp_path / "out")
             assert [tenant.quota for tenant in tenants.tree] == [8, 8]
             assert tenants.tree[1].parent == tenants.tree[0].name
-            assert tenants.tree[1].rules == "queueing=strict,reclaim=lower"
+            assert tenants.tree[1].rules == "queueing=strict,reclaim=lower,borrow_within=lower,threshold=5"
+            assert stopped == {tenants.tree[1].name: "Hold"}
 
 
 def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:

@@ -421,6 +421,15 @@ def test_damaged_files_are_refused_or_hold_no_names_of_lists(tmp_path: Path, nam
         assert shown.exit_code == 0 or "damaged" in shown.output.replace("\n", ""), seed
 
 
+@pytest.mark.parametrize(
+    "text", ['{"jobs": [{"job_id": 7}]}', '{"nodes": [{"name": "zebra"}]}', "- topology: t\n  flat: true\n"]
+)
+def test_json_and_yaml_of_slurm_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "zebra").write_text(text)
+    with pytest.raises(TraceError, match="gets no pseudonyms; give the table of text"):
+        pseudonymise("slurm", tmp_path / "zebra", tmp_path / "out", Pseudonyms(KEY))
+
+
 def test_an_include_is_refused(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("Include /etc/slurm/zebra.conf\nNodeName=a Gres=gpu:1\n")
     with pytest.raises(TraceError, match="line 1, field 'Include'"):

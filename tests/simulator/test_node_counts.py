@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,16 @@ from hypothesis import strategies as st
 from gpusched_env import Cluster, Instance, Semantics, Start, Workload
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.registry import BASELINES
+from gpusched_env.cli.parsing import chosen_scenario
 from gpusched_env.core.placement.rules import PLACEMENT_RULES, goes_anywhere
+from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import ScheduleError, SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.metrics import validate
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.workload import Profiles
+from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, simulate
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
@@ -208,3 +212,44 @@ def test_classes_that_are_alike_in_several_groups_keep_their_times() -> None:
     )  # fmt: skip
     instance = Instance(Cluster.parse("2x8"), workload, network=Network("none"))
     assert instance.ideal_s.tolist() == [10.0, 10.0, 50.0]
+
+
+CSV = """arrival,gpus,duration,nodes
+0,6,100,1
+0,6,100,1
+5,4,50,1
+5,8,50,2
+6,4,30,1-2
+7,3,20,
+"""
+
+
+def scenario_of(tmp_path: Path, **changes: Any) -> Scenario:
+    (tmp_path / "log.csv").write_text(CSV)
+    return chosen_scenario(None, f"csv:{tmp_path / 'log.csv'}", "2x8", changes)
+
+
+@pytest.mark.parametrize("rules", [("pack",), ("pack", "spread")])
+def test_masks_of_the_environment_know_parts(rules: tuple[str, ...], tmp_path: Path) -> None:
+    """The starts that a mask marks are those for which there is room; random feasible actions keep parts whole."""
+    for seed in range(5):
+        env = ClusterEnv(scenario_of(tmp_path), rules=rules)
+        rng = np.random.default_rng(seed)
+        _, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            view = ClusterView(env.simulation)
+            room = sum(has_room(view, row) for row in view.waiting.tolist())
+            assert info["action_mask"][: env.windows.first_preemption].sum() == room * len(rules)
+            allowed = np.flatnonzero(info["action_mask"])
+            _, _, ended, cut, info = env.step(int(rng.choice(allowed)))
+            over = ended or cut
+        assert_kept(env.simulation.instance, env.event_log())
+
+
+def test_a_log_is_played_whatever_nodes_its_jobs_ask_for(tmp_path: Path) -> None:
+    with pytest.raises(SchedulerError, match="ignore_nodes"):
+        simulate(scenario_of(tmp_path).instance(0), make_scheduler("dally"))
+    instance = scenario_of(tmp_path, ignore_nodes=True).instance(0)
+    assert instance.node_counts is None
+    assert set(starts_of(instance, simulate(instance, make_scheduler("dally")))) == {0, 1, 2, 3, 4, 5}

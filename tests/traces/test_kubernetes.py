@@ -555,6 +555,7 @@ def test_parts_of_gpus_are_what_they_are(tmp_path: Path) -> None:
         ({}, {"annotations": {"gpu-fraction": "0.5"}}, shares),
         ({}, {}, claims),
         ({"x.com/gpu": 1}, {}, other),
+        ({"gpu.intel.com/i915": 1}, {}, other),
         ({"cpu": 1, "rdma/hca": 1}, {}, "CPU job (no GPUs)"),
         ({GPU: 1, "nvidia.com/gpumem-percentage": 100}, {}, ""),
         ({GPU: 2, "nvidia.com/mig-1g.5gb": 1}, {}, ""),
@@ -704,7 +705,7 @@ def test_a_cluster_queue_tells_its_own_policies(tmp_path: Path) -> None:
 
 
 def test_cohorts_of_the_alpha_version(tmp_path: Path) -> None:
-    """A Cohort of v1alpha1 names its parent ``parent``."""
+    """A Cohort of v1alpha1 names its parent ``parent``. GPUs of AMD count in quotas."""
     child = cohort("team", "", "2")
     child["spec"]["parent"] = "all"
     (tmp_path / "q").write_text(yaml.safe_dump_all([queue("a", "8", "team"), child, queue("b", "1", "team")]))
@@ -715,6 +716,9 @@ def test_cohorts_of_the_alpha_version(tmp_path: Path) -> None:
         "a": ("team", 8),
         "b": ("team", 1),
     }
+    amd = json.dumps(queue("c", "5")).replace(GPU, "amd.com/gpu")
+    (tmp_path / "q").write_text(amd)
+    assert [one.quota for one in read_kueue_quotas(tmp_path / "q")[0].tenants.tree] == [5]
 
 
 NODES = "\n".join(json.dumps(one) for one in (node("a", "8"), node("b", "4"), node("c", None)))

@@ -360,13 +360,23 @@ def test_squeue_tells_node_counts(tmp_path):
         "5|PD|0:00|N/A|3|0||Priority|gres/gpu=4\n"
         "6+0|PD|0:00|N/A|1|0||Priority|gres/gpu=4\n"
         "6+1|PD|0:00|N/A|2|0||Priority|gres/gpu=8\n"
+        "7+0|PD|0:00|N/A|2|0||Priority|gres/gpu=2\n"
+        "7+1|PD|0:00|N/A|1|0||Priority|gres/gpu=3\n"
     )
     found = read_squeue(path)
     counts = {job.id: (job.min_nodes, job.max_nodes) for job in (*found.running, *found.queued)}
-    assert counts == {"1": (2, 2), "2": (1, 1), "3": (1, 4), "4": (1, 2), "5": (0, 0), "6": (3, 3)}
+    assert counts == {"1": (2, 2), "2": (1, 1), "3": (1, 4), "4": (1, 2), "5": (0, 0), "6": (3, 3), "7": (0, 0)}
     assert any("1 jobs whose GPUs do not divide" in note for note in found.notes)
     write_snapshot(found, tmp_path / "now.json")
     assert repr(read_snapshot(tmp_path / "now.json").queued) == repr(found.queued)
+    path.write_text(
+        "JOBID|ST|TIME|START_TIME|NODES|MAX_NODES|NODELIST|REASON|TRES_ALLOC|TRES_PER_NODE\n"
+        "1|PD|0:00|N/A|1|0||Priority|gres/gpu=16|N/A\n"  # --gpus=16
+        "2|PD|0:00|N/A|1|1||Priority|gres/gpu=6|N/A\n"  # -N1 --gpus=6
+        "3|PD|0:00|N/A|2|0||Priority|gres/gpu=8|gres/gpu:4\n"
+    )
+    counts = {job.id: (job.min_nodes, job.max_nodes) for job in read_squeue(path, 0.0).queued}
+    assert counts == {"1": (1, 16), "2": (1, 1), "3": (2, 2)}
     with pytest.raises(GpuschedError, match="min_nodes is 2 and max_nodes 3"):
         PresentJob("1", 4, min_nodes=2, max_nodes=3)
 

@@ -96,16 +96,20 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     jobs.report.columns = [*_told(header, found, clocks), *first]
     workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
     if WAIT in workload.attributes and not _alike(clocks):
-        sent, started = clocks["arrival"], clocks["start"]
-        kinds = f"{sent.column!r} has {sent.kind}, and {started.column!r} has {started.kind}; write both alike"
-        report.columns.append(f"waits are not known: {kinds if started.kind else f'{started.column!r} is empty'}")
-        told_of = {name: values for name, values in workload.attributes.items() if name != WAIT}
-        workload = dataclasses.replace(workload, attributes=told_of)
+        workload = _without_waits(workload, report, clocks["arrival"], clocks["start"])
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
         texts = [depends[row] for row in jobs.kept]
         workload = with_dependencies(workload, report, texts, originals, jobs.places, every)
     return workload, report
+
+
+def _without_waits(workload: Workload, report: ReadReport, sent: Clock, started: Clock) -> Workload:
+    """Return the jobs without their waits, which times of two kinds do not tell."""
+    kinds = f"{sent.column!r} has {sent.kind}, and {started.column!r} has {started.kind}; write both alike"
+    report.columns.append(f"waits are not known: {kinds if started.kind else f'{started.column!r} is empty'}")
+    told_of = {name: values for name, values in workload.attributes.items() if name != WAIT}
+    return dataclasses.replace(workload, attributes=told_of)
 
 
 def _nodes(place: Place, row: Mapping[str, str], found: Mapping[str, Found]) -> tuple[int, int]:

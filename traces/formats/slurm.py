@@ -13,7 +13,7 @@ from gpusched_env.errors import TraceError
 from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
-from gpusched_env.traces.parsing.columns import NODES, REPLACED, UNEVEN, JobColumns
+from gpusched_env.traces.parsing.columns import NODES, REPLACED, UNEVEN, JobColumns, joined_nodes
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus, tres_nodes
@@ -268,7 +268,7 @@ class _Table:
             remarks |= {AFRESH: True} if several else {}
             remarks |= {SHORT: True} if any(run.kind in (CUT, AGAIN) for run in last) else {}
             if len(last) > 1:
-                least, most = _joined_nodes(last)
+                least, most = joined_nodes([(run.gpus, *run.nodes) for run in last if run.gpus])
                 remarks |= {UNEVEN: True} if not most and any(run.nodes[1] for run in last) else {}
             for remark in remarks:
                 jobs.note(first.place, remark)
@@ -367,16 +367,6 @@ def _nodes(place: Place, row: Row, gpus: int) -> tuple[int, int]:
     if asked < given:
         return (asked, gpus) if asked and gpus % asked == 0 else (asked, asked)
     return (given, given) if given else (asked, asked)
-
-
-def _joined_nodes(parts: Sequence[Run]) -> tuple[int, int]:
-    """Return the least and the most nodes of all parts of a job; (0, 0) = any, or parts with different shares."""
-    used = [run for run in parts if run.gpus]
-    if len(used) == 1:
-        return used[0].nodes
-    shares = {run.gpus / run.nodes[1] if run.nodes[0] == run.nodes[1] > 0 else 0.0 for run in used}
-    count = sum(run.nodes[1] for run in used)
-    return (0, 0) if 0.0 in shares or len(shares) > 1 else (count, count)
 
 
 def _elapsed(place: Place, row: Row) -> float | None:

@@ -31,7 +31,7 @@ ELSE: Final = "GPUs of another resource, which --gpu-resource may name"
 PARTS: Final = {
     re.compile(r"[^/]+/mig-.+|amd\.com/[sdqc]px_nps[1248]"): SLICES,
     re.compile(r"[^/]+/(?:v?gpu[-.\w]+|vcuda-\w+)"): SHARES,
-    re.compile(r"[^/]+/gpu"): ELSE,
+    re.compile(r"[^/]+/gpu|gpu\.intel\.com/(?:i915|xe)"): ELSE,
 }
 WHOLE_CARDS: Final = ("nvidia.com/gpumem-percentage", "nvidia.com/gpucores")  # 100 = the whole GPU, in HAMi
 SHARED: Final = ("gpu-fraction", "gpu-memory", "alibabacloud.com/gpu-milli")  # annotations of KAI and openb

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.tenants import ROOT, Tenant, Tenants
 from gpusched_env.traces.kubernetes.objects import (
+    AMD,
     GPU_RESOURCE,
     REPAIR,
     Table,
@@ -112,11 +113,12 @@ def _tenant(place: Place, name: str, spec: Table, gpu_resource: str, report: Rea
     """Return a ClusterQueue or Cohort with its own quota; its parent is the cohort that it names."""
     keys = ("cohort", "cohortName", "parentName", "parent")  # of v1beta1, v1beta2, and Cohorts of v1beta1 and v1alpha1
     parent = next((found for key in keys if (found := text(place, spec, key))), ROOT)
+    names = (gpu_resource, AMD) if gpu_resource == GPU_RESOURCE else (gpu_resource,)
     quotas: dict[str, list[int | None]] = {"nominalQuota": [], "borrowingLimit": [], "lendingLimit": []}
     for group in tables(place, spec, "resourceGroups"):
         for flavor in tables(place, group, "flavors"):
             for resource in tables(place, flavor, "resources"):
-                if text(place, resource, "name") == gpu_resource:
+                if text(place, resource, "name") in names:
                     for key, values in quotas.items():
                         values.append(gpus(place, resource, key))
     if len(quotas["nominalQuota"]) > 1:

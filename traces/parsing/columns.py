@@ -198,6 +198,15 @@ class JobColumns:
         return workload, report
 
 
+def joined_nodes(parts: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
+    """Return the least and the most nodes of a job with parts (GPUs, least, most); (0, 0) = any, or unequal shares."""
+    if len(parts) == 1:
+        return parts[0][1:]
+    shares = {gpus / most if 0 < least == most else 0.0 for gpus, least, most in parts}
+    count = sum(most for *_, most in parts)
+    return (0, 0) if 0.0 in shares or len(shares) > 1 else (count, count)
+
+
 def since_epoch(when: datetime) -> float:
     """Return the seconds from EPOCH to a local time [s]; switches to and from summer time are not corrected."""
     return (when - EPOCH).total_seconds()
