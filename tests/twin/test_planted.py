@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ planted_logs = importlib.import_module("planted_logs")
         planted_logs.Case("4x8", 0.7, "slurm:backfill=none,qos_weight=10000", several=True, limited=16, jobs=600),
     ],
 )
-def test_a_planted_log_is_found_again_and_wrong_twins_are_not_usable(case):
+def test_a_planted_log_is_found_again_and_wrong_twins_are_not_usable(case: Any) -> None:
     found = planted_logs.play(case, seed=1)
     assert found.met
     assert found.grade != "not usable"
@@ -26,7 +27,7 @@ def test_a_planted_log_is_found_again_and_wrong_twins_are_not_usable(case):
     assert set(found.wrong.values()) <= {"refused", "not usable"}
 
 
-def test_the_logs_cover_what_they_promise(tmp_path):
+def test_the_logs_cover_what_they_promise(tmp_path: Path) -> None:
     sizes = [int(case.cluster.split("x")[0]) for case in planted_logs.CASES]
     assert (len(sizes), min(sizes), max(sizes)) == (12, 2, 128)
     assert {case.several for case in planted_logs.CASES} == {True, False}
