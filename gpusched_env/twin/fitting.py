@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +25,16 @@ from gpusched_env.twin.inferred_priorities import (
     without_limited,
 )
 from gpusched_env.twin.kueue import FAIRNESS, queues_of, stops
-from gpusched_env.twin.model import CLUSTER_QUEUE, PARTITION, Pool, Twin, grown_tree, leaf_names, partitions_of
+from gpusched_env.twin.model import (
+    CLUSTER_QUEUE,
+    PARTITION,
+    Pool,
+    Problem,
+    Twin,
+    grown_tree,
+    leaf_names,
+    partitions_of,
+)
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import CLOCKS_S, find_remainders, time_above
@@ -37,6 +46,7 @@ POINTS: Final = 10_000.0  # largest weight
 FIT_PART: Final = 0.6  # part of the time of the log that is fitted
 WARM_UP: Final = 0.1  # part of the fitted part whose starts reveal no weights: usage before the log is unknown
 HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
+AGREED: Final = 0.999  # if this part of the pairs agrees, a replay must not overrule them
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
 SMALL: Final = 0.03  # weights below this part of the largest may be noise
@@ -84,14 +94,23 @@ class Policy:
             partition_classes={name: points(value) for name, value in self.partition_classes.items()},
         )
 
-    def simpler(self) -> Iterator[dict[str, Any]]:
-        """Yield changes that leave out weights: all small ones, which may be noise, then each."""
+    def without_small(self) -> Policy:
+        """Return the policy without small weights, which may be noise."""
         own = self.scaled()
         points = {"age_weight": own.age_weight, "fair_share_weight": own.fair_share_weight}
         points |= {name: max(getattr(own, name).values(), default=0.0) for name in ("classes", "partition_classes")}
-        without: dict[str, Any] = {name: {} if name.endswith("classes") else 0.0 for name in points}
-        yield {name: without[name] for name, most in points.items() if most < SMALL * POINTS}
-        yield from ({name: value} for name, value in without.items())
+        small: dict[str, Any] = {name: 0.0 for name, most in points.items() if most < SMALL * POINTS}
+        small |= {name: {} for name in small if name.endswith("classes")}
+        return dataclasses.replace(self, **small)
+
+    def agrees(self, pairs: Features) -> float:
+        """Return the part of the pairs that the weights order as the log does; of equals, the older one goes first."""
+        own = {"age": self.age_weight, "fair_share": self.fair_share_weight}
+        own |= {f"qos {name}": points for name, points in self.classes.items()}
+        own |= {f"partition {name}": points for name, points in self.partition_classes.items()}
+        margin = (pairs.values * np.array([own.get(name, 0.0) for name in pairs.names])).sum(axis=1)
+        older = pairs.values[:, pairs.names.index("age")] >= 0
+        return float(((margin > 0) | ((margin == 0) & older)).mean())
 
     def in_twin(self, twin: Twin) -> Twin:
         """Return the twin with this policy."""
@@ -238,8 +257,8 @@ def _slurm(
     for way in ways:
         if way.fewest_nodes:
             tell("the log tells no nodes; the same with each job on as few nodes as hold it:")
-        revealed = _revealed(way, first, policy, twin.split_s, seed, tell)
-        searched = _by_replays(way, first, revealed, longest_s, tell)
+        revealed, pairs = _revealed(way, first, policy, twin.split_s, seed, tell)
+        searched = _by_replays(way, first, revealed, pairs, longest_s, tell)
         fitted = searched.policy.in_twin(way)
         found.append((searched, fitted, replayed_starts(fitted, workload)))
     best, fitted, start_s = min(found, key=lambda one: one[0].error)
@@ -276,7 +295,7 @@ def _check_machines(twin: Twin, workload: Workload, recorded: Recorded) -> None:
     if (large := np.flatnonzero(ours & (pools < 0))).size:
         most = large[np.argmax(recorded.gpus[large])]
         raise GpuschedError(
-            f"twin: {large.size:,} jobs ran on more GPUs than the machines of their partition have: job "
+            f"twin: {large.size:,} jobs ran on more GPUs, or on more of a node, than their partition has: job "
             f"{workload.jobs['id'][most]} on {recorded.gpus[most]:,}. Name all machines by --conf, --cluster or "
             "--partition; --anyway leaves these jobs out"
         )
@@ -292,32 +311,44 @@ def tells(workload: Workload, name: str) -> bool:
     return name in workload.attributes and bool((workload.attributes[name].astype(str) != "").any())
 
 
-def _revealed(twin: Twin, first: Workload, policy: Policy, split_s: float, seed: int, tell: Tell) -> Policy:
-    """Return the policy with the weights that the order of starts reveals, and with the best half-life."""
+def _revealed(
+    twin: Twin, first: Workload, policy: Policy, split_s: float, seed: int, tell: Tell
+) -> tuple[Policy, Features | None]:
+    """Return the policy with the weights that the order of starts reveals, and with the best half-life.
+
+    Also returns the pairs, if nearly all agree: then a replay must not overrule them. Pairs of different sizes count if
+    all agree with weights that know no sizes, as they do if sizes do not matter.
+    """
     problems = twin.problems(first)
-    best: tuple[float, Policy] | None = None
     half_lives_d = tuple(dict.fromkeys((policy.aging.decay_half_life_s / DAY_S, *HALF_LIVES_D)))
-    for days in half_lives_d if twin.tenants is not None else half_lives_d[:1]:
-        aging = dataclasses.replace(policy.aging, decay_half_life_s=days * DAY_S)
-        parts = []
-        for problem in problems:
-            jobs = problem.instance.workload
-            limit_s = np.nan_to_num(jobs.jobs["estimate_s"], nan=policy.default_limit_s)
-            recorded = Recorded.of(jobs)
-            pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed, Rights.of(problem.instance))
-            pairs = without_limited(problem.instance, recorded, pairs)
-            labels = {"partition": partitions_of(jobs)}
-            if QOS in jobs.attributes:
-                labels["qos"] = jobs.attributes[QOS].astype(str)
-            parts.append(features(problem.instance, recorded, pairs, aging, labels))
-        found = fit_weights(_joined(parts))
-        if best is None or found.loss < CLEARLY * best[0]:
-            best = found.loss, _policy_of(found, policy, aging)
-            text = f"{sum(len(part.values) for part in parts):,} pairs of jobs, {found.agreed:.1%} in the order"
-            told = f"{text} of the fitted priorities; half-life of usage {days:g} days"
-    assert best is not None
-    tell(told)
-    return best[1]
+    for smaller in (True, False):
+        best: tuple[Weights, Aging, Features, str] | None = None
+        for days in half_lives_d if twin.tenants is not None else half_lives_d[:1]:
+            aging = dataclasses.replace(policy.aging, decay_half_life_s=days * DAY_S)
+            pairs = _joined([_pairs_in(problem, policy, aging, split_s, seed, smaller) for problem in problems])
+            found = fit_weights(pairs)
+            if best is None or found.loss < CLEARLY * best[0].loss:
+                text = f"{len(pairs.values):,} pairs of jobs, {found.agreed:.1%} in the order of the fitted priorities"
+                best = found, aging, pairs, f"{text}; half-life of usage {days:g} days"
+        assert best is not None
+        weights, aging, pairs, text = best
+        if weights.agreed == 1.0:
+            break
+    tell(text)
+    return _policy_of(weights, policy, aging), pairs if weights.agreed >= AGREED and len(pairs.values) else None
+
+
+def _pairs_in(problem: Problem, policy: Policy, aging: Aging, split_s: float, seed: int, smaller: bool) -> Features:
+    """Return the pairs of one pool."""
+    jobs = problem.instance.workload
+    limit_s = np.nan_to_num(jobs.jobs["estimate_s"], nan=policy.default_limit_s)
+    recorded, rights = Recorded.of(jobs), Rights.of(problem.instance)
+    pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed, rights, smaller)
+    pairs = without_limited(problem.instance, recorded, pairs)
+    labels = {"partition": partitions_of(jobs)}
+    if QOS in jobs.attributes:
+        labels["qos"] = jobs.attributes[QOS].astype(str)
+    return features(problem.instance, recorded, pairs, aging, labels)
 
 
 def _joined(parts: Sequence[Features]) -> Features:
@@ -360,7 +391,9 @@ class Searched(NamedTuple):
     told: str
 
 
-def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, tell: Tell) -> Searched:
+def _by_replays(
+    twin: Twin, first: Workload, policy: Policy, pairs: Features | None, longest_s: float, tell: Tell
+) -> Searched:
     """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time."""
     error_of = _errors(first, twin.split_s)
     seen: dict[str, float] = {}
@@ -373,11 +406,14 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, t
 
     best = policy, error(policy)
 
-    def attempt(simpler: bool = False, **changes: Any) -> None:
+    def attempt(at: Policy | None = None, **changes: Any) -> None:
+        """Take another policy if it is better; ``at``, which is simpler, also if it is as good."""
         nonlocal best
-        other = dataclasses.replace(best[0], **changes)
+        other = at or dataclasses.replace(best[0], **changes)
+        if pairs is not None and other.agrees(pairs) < AGREED:
+            return
         value = error(other)
-        if value < BETTER * best[1] or (simpler and value <= best[1]):
+        if value < BETTER * best[1] or (at is not None and value <= best[1]):
             best = other, value
 
     windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
@@ -385,8 +421,8 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, t
         for backfill in BACKFILLS:
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
-        for changes in best[0].simpler():
-            attempt(simpler=True, **changes)
+        attempt(best[0].without_small())
+        attempt(age_weight=0.0)
         for part in SIZES:
             attempt(size_weight=part * POINTS)
     tell(f"{len(seen)} replays: backfill {best[0].backfill}, size weight {best[0].size_weight:g}")

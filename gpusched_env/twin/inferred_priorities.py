@@ -45,30 +45,28 @@ class Pairs(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """What each job asks of nodes: a set and numbers; and whether what suits the first suits the second, [S, S].
+    """What each job asks of nodes: a set, and the parts of its gang as in NodeCounts.
 
-    It does if each node of the first set is in the second, at equal tiers, and the numbers are equal.
+    ``within`` : whether each node of the first set is in the second, at equal tiers, [S, S].
     """
 
     of_job: np.ndarray
     within: np.ndarray
+    part: np.ndarray
+    most: np.ndarray
 
     @classmethod
     def of(cls, instance: Instance) -> Rights:
         """Return those of an instance; without partitions, all jobs are of one set."""
         sets, counts = instance.node_sets, instance.node_counts
-        if counts is not None and sets is None:
-            return cls(counts.of_job.astype(np.int64), np.eye(len(counts.part), dtype=bool))
+        nothing = np.zeros(len(instance.workload), np.int64)
+        parts = (nothing, nothing) if counts is None else (counts.part[counts.of_job], counts.most[counts.of_job])
         if sets is None:
-            return cls(np.zeros(len(instance.workload), np.int64), np.ones((1, 1), bool))
+            return cls(nothing, np.ones((1, 1), bool), *parts)
         tier = np.zeros(len(sets.belongs))
         tier[sets.of_job] = np.array([one.tier for one in sets.partitions])[sets.partition]
         inside = (sets.belongs[:, None] <= sets.belongs[None]).all(axis=2)
-        inside &= tier[:, None] == tier[None]
-        if counts is None:
-            return cls(sets.of_job.astype(np.int64), inside)
-        parts = len(counts.part)
-        return cls(sets.of_job.astype(np.int64) * parts + counts.of_job, np.kron(inside, np.eye(parts, dtype=bool)))
+        return cls(sets.of_job.astype(np.int64), inside & (tier[:, None] == tier[None]), *parts)
 
 
 def find_pairs(
@@ -78,21 +76,23 @@ def find_pairs(
     begin_s: float = 0.0,
     seed: int = 0,
     rights: Rights | None = None,
+    smaller: bool = False,
 ) -> Pairs:
     """Return pairs of jobs whose order of priority the log reveals.
 
     A job that started while another one waited had the higher priority, if the other one needs equally many GPUs for
     at most as long, and may use each node that the first job may use: wherever the first job fits, in the main pass and
-    in backfill, the other one would have fitted. Pairs of different sizes are left out, because they could only show
-    that large jobs go first: if a small job starts before a large one, the large one may not have fitted.
+    in backfill, the other one would have fitted. With ``smaller``, the other one may need fewer GPUs; such pairs tell
+    nothing about the size, because they can only show that large jobs go first: if a small job starts before a large
+    one, the large one may not have fitted.
 
     Starts from ``begin_s`` until before ``end_s`` are compared; without ``rights`` all are on the same machines.
     """
     rng = np.random.default_rng([_DRAW, seed])
     order = np.argsort(recorded.arrival_s, kind="stable")
     if rights is None:
-        rights = Rights(np.zeros(len(order), np.int64), np.ones((1, 1), bool))
-    place = rights.of_job[order]
+        rights = Rights(nothing := np.zeros(len(order), np.int64), np.ones((1, 1), bool), nothing, nothing)
+    place, part, most = rights.of_job[order], rights.part[order], rights.most[order]
     arrival, start = recorded.arrival_s[order], recorded.start_s[order]
     gpus, limit = recorded.gpus[order], limit_s[order]
     chosen = np.flatnonzero((start >= begin_s) & (start < end_s))
@@ -103,8 +103,12 @@ def find_pairs(
     for row in chosen.tolist():
         now_s = start[row]
         there = slice(int(np.searchsorted(latest, now_s, side="right")), int(np.searchsorted(arrival, now_s, "right")))
-        equal = (start[there] > now_s) & (gpus[there] == gpus[row]) & (limit[there] <= limit[row])
-        equal &= rights.within[place[row], place[there]]
+        equal = (gpus[there] == gpus[row]) & (part[there] == part[row]) & (most[there] == most[row])
+        if smaller:
+            fewer = gpus[there] * part[row] <= gpus[row] * part[there]  # parts; the gang that ran has one on each node
+            fewer &= (part[there] <= part[row]) & (most[row] == part[row])
+            equal |= (gpus[there] <= gpus[row]) & (fewer | (part[there] == 0))
+        equal &= (start[there] > now_s) & (limit[there] <= limit[row]) & rights.within[place[row], place[there]]
         rivals = np.flatnonzero(equal) + there.start
         if len(rivals) > RIVALS:
             rivals = np.sort(rng.permutation(rivals)[:RIVALS])

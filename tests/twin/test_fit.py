@@ -23,6 +23,7 @@ from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.inferred_priorities import (
     Aging,
+    Rights,
     age_factor,
     features,
     find_pairs,
@@ -61,8 +62,14 @@ def one_pool(cluster, scheduler="slurm", **fields):
     return Twin("slurm:x", scheduler, (Pool("all", Cluster.parse(cluster).groups),), **fields)
 
 
+def on_any_nodes(workload):
+    """Return jobs that are known to ask for no nodes, so that a fit does not try whether they do."""
+    told = dict.fromkeys(("min_nodes", "max_nodes"), np.zeros(len(workload), np.int64))
+    return dataclasses.replace(workload, attributes={**workload.attributes, **told})
+
+
 def test_the_planted_policy_is_found(tmp_path):
-    workload = read_workload(f"slurm:{write_example(tmp_path)}")
+    workload = on_any_nodes(read_workload(f"slurm:{write_example(tmp_path)}"))
     assert len(workload) == 20_000
     twin = fit_twin(workload, example_twin().pools)
     found, planted = make_scheduler(twin.scheduler), make_scheduler(POLICY)
@@ -82,7 +89,8 @@ def test_the_planted_policy_is_found(tmp_path):
 
 @pytest.mark.parametrize("policy", [NO_BACKFILL, EASY])
 def test_other_kinds_of_backfill_are_found(tmp_path, policy):
-    twin = fit_twin(read_workload(f"slurm:{write_example(tmp_path, policy=policy, jobs=6_000)}"), example_twin().pools)
+    workload = on_any_nodes(read_workload(f"slurm:{write_example(tmp_path, policy=policy, jobs=6_000)}"))
+    twin = fit_twin(workload, example_twin().pools)
     assert make_scheduler(twin.scheduler).backfill == make_scheduler(policy).backfill
     assert twin.score.overall.rank_correlation >= 0.95
     assert "apart" not in twin.notes[0]
@@ -289,6 +297,61 @@ def test_starts_reveal_the_order_of_equal_jobs_only():
     assert list(zip(pairs.winner, pairs.loser, pairs.time_s, strict=True)) == [(2, 1, 100.0)]
 
 
+def test_smaller_jobs_reveal_the_order_too_if_their_parts_fit_where_the_larger_one_ran():
+    # Job 0 holds both nodes until 100; then job 1 of 4 + 4 GPUs starts, and the others wait
+    log = log_of([0, 1, 1, 1, 1], [16, 8, 4, 8, 4], [100, 50, 50, 50, 50], [0, 99, 149, 149, 149])
+    asked = {"min_nodes": np.array([2, 2, 1, 1, 2]), "max_nodes": np.array([2, 2, 1, 1, 2])}
+    log = dataclasses.replace(log, attributes={**log.attributes, **asked})
+    (problem,) = one_pool("2x8").problems(log)
+    recorded, rights = Recorded.of(problem.instance.workload), Rights.of(problem.instance)
+    ids = problem.instance.workload.jobs["id"]
+    for smaller, losers in ((False, set()), (True, {2, 4})):  # 8 GPUs of one node need not fit on 4 + 4
+        pairs = find_pairs(recorded, np.full(5, 100.0), 120.0, 50.0, rights=rights, smaller=smaller)
+        assert set(ids[pairs.loser].tolist()) == losers
+
+
+def test_two_jobs_under_one_limit_reveal_their_order():
+    # ana may hold 1 GPU; at 100 her job 2 starts before her job 1, which asks for as many
+    log = log_of([0, 1, 2], [1] * 3, [100, 10, 10], [0, 109, 98], user=["ana"] * 3)
+    twin = one_pool("1x1", tenants=Tenants(tree=(Tenant("ana", most=1),)), tenant_columns=("user",))
+    (problem,) = twin.problems(log)
+    recorded = Recorded.of(problem.instance.workload)
+    kept = without_limited(problem.instance, recorded, find_pairs(recorded, np.full(3, 100.0), 105.0))
+    assert list(zip(kept.winner.tolist(), kept.loser.tolist(), strict=True)) == [(2, 1)]
+
+
+def test_weights_that_are_noise_are_left_out():
+    small = Policy(age_weight=10_000.0, fair_share_weight=3.0, classes={"low": 0.0, "high": 5.0})
+    assert small.without_small() == Policy(age_weight=10_000.0)
+    large = Policy(age_weight=10.0, classes={"low": 0.0, "high": 5.0})
+    assert large.without_small() == large
+
+
+def test_where_no_job_tells_nodes_the_fit_chooses_whether_gangs_are_split(tmp_path):
+    """Jobs of 5 and 6 GPUs on two nodes of 8: those of one node wait for each other, and split ones would not."""
+    rng = np.random.default_rng(5)
+    jobs = Workload.from_columns(
+        np.cumsum(rng.integers(100, 3000, 300)), rng.integers(3, 7, 300), rng.integers(60, 3000, 300).astype(float),
+        estimate_s=np.full(300, 3600.0), attributes={"virtual_cluster": np.full(300, "p")},
+    )  # fmt: skip
+    pools = (Pool("p", Cluster.parse("2x8").groups, ("p",)),)
+    for fewest in (True, False):
+        planted = Twin("x", "slurm:backfill=none", pools, fewest_nodes=fewest)
+        wait_s = replayed_starts(planted, jobs) - jobs.jobs["arrival_s"]
+        log = dataclasses.replace(jobs, attributes={**jobs.attributes, "wait_s": wait_s})
+        twin = fit_twin(log, pools)
+        assert twin.fewest_nodes is fewest
+        (note,) = [note for note in twin.notes if note.startswith("the log tells no nodes")]
+        assert f"each runs on {'as few nodes as hold it' if fewest else 'any nodes'}. Waits of the fitted" in note
+        np.testing.assert_array_equal(replayed_starts(twin, log), jobs.jobs["arrival_s"] + wait_s)
+        write_twin(twin, tmp_path / "twin.json")
+        assert read_twin(tmp_path / "twin.json") == twin
+    told = dict.fromkeys(("min_nodes", "max_nodes"), np.array([0, 0, 0, 4]))
+    jobs = Workload.from_columns([0] * 4, [6, 12, 9, 16], [1] * 4, attributes=told)
+    asked = Twin("x", "slurm", pools, fewest_nodes=True).asking(jobs)
+    assert asked.attributes["max_nodes"].tolist() == [1, 2, 0, 4]  # 9 GPUs do not divide; one job tells its own
+
+
 def test_starts_while_a_limit_holds_reveal_no_order():
     # Job 0 of ana holds 1 GPU until 100; at 50, bo overtakes her job 1, and cy her job 1 and dan's job 3
     log = log_of(
@@ -427,7 +490,7 @@ def test_logs_and_arguments_that_do_not_fit_are_refused():
     with pytest.raises(TraceError, match="does not tell when jobs started"):
         fit_twin(bare, one_pool("1x1").pools)
     log = log_of([0, 5], [4, 4], [10, 10], [0, 5])
-    with pytest.raises(GpuschedError, match="2 jobs ran on more GPUs than the machines of their partition have"):
+    with pytest.raises(GpuschedError, match="2 jobs ran on more GPUs, or on more of a node, than their partition has"):
         fit_twin(log, one_pool("1x2").pools)
     with pytest.raises(GpuschedError, match="no job of the log fits"):
         fit_twin(log, one_pool("1x2").pools, anyway=True)
@@ -462,7 +525,7 @@ def test_partitions_on_their_own_machines_are_scored_apart():
     pools = (Pool("a", (NodeGroup(4, 8),), ("a",)), Pool("b", (NodeGroup(1, 8),), ("b",)))
     truth = dataclasses.replace(example_twin(), pools=pools)
     wait_s = replayed_starts(truth, small) - small.jobs["arrival_s"]
-    log = dataclasses.replace(small, attributes={**small.attributes, "wait_s": wait_s})
+    log = on_any_nodes(dataclasses.replace(small, attributes={**small.attributes, "wait_s": wait_s}))
     twin = fit_twin(log, pools)
     named = {(row.partition, row.size) for row in twin.score.groups}
     assert {("all", "all"), ("a", "all"), ("b", "all"), ("a", "1"), ("b", "1")} <= named
