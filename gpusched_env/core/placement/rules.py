@@ -38,7 +38,8 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     ``kind`` with ``take`` or another function of taking.py. These functions append the GPUs to ``sim.chosen`` from
     index ``at`` on. The rule returns the index after the last GPU: ``at + gang``, a larger index if it places several
     copies of the gang, or ``at`` if it reserves nothing. ``supply`` is the number of free GPUs, which is at least
-    ``gang``. Machines on which the class cannot run appear to have no free GPUs.
+    ``gang``. Machines on which the class cannot run appear to have no free GPUs, and others as many as whole parts of
+    the gang may use (gpusched_env.problem.node_counts; ``room_of`` tells how many of any number).
 
     Parameters
     ----------
