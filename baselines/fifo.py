@@ -39,8 +39,9 @@ class Fifo(ListScheduler, EstimatingScheduler):
     of the running jobs, enough GPUs for the first waiting job are free. ``extra`` is the number of GPUs left over at
     that time. A later job may start if it ends by ``shadow`` even on its slowest placement, or if it needs at most
     ``extra`` GPUs. With true run times, backfill therefore never delays the first waiting job, provided that the
-    placement rule accepts any free GPUs. With noisy estimates, backfill may delay it. The reservation is recomputed at
-    every decision point, and when a running job passes its user's estimate, in O(running log running).
+    placement rule and the job accept any free GPUs: no partition, GPU type or number of nodes binds the job. With noisy
+    estimates, backfill may delay it. The reservation is recomputed at every decision point, and when a running job
+    passes its user's estimate, in O(running log running).
 
     The field ``queue`` of a scenario overrides "strict" and "skip"; "easy" ignores it.
 

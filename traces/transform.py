@@ -10,7 +10,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import total
 from gpusched_env.problem.cluster import MACHINE
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT
 
 
@@ -64,7 +64,7 @@ def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
 
     The run time, the estimate and the iterations of such a job are multiplied by gang size / ``max_gpus``. The batch
     per GPU does not change, so a job that is given by iterations processes the same number of samples in more, smaller
-    iterations.
+    iterations. It demands no number of nodes any more.
 
     Raises
     ------
@@ -77,7 +77,10 @@ def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
     jobs["gpus"] = np.minimum(jobs["gpus"], max_gpus)
     for column in ("iterations", "duration_s", "estimate_s"):
         jobs[column] *= factor
-    return dataclasses.replace(workload, jobs=jobs)
+    attributes = dict(workload.attributes)
+    for name in attributes.keys() & {MIN_NODES, MAX_NODES}:
+        attributes[name] = np.where(factor > 1.0, 0, workload.told(name).astype(np.int64))
+    return dataclasses.replace(workload, jobs=jobs, attributes=attributes)
 
 
 def ignore_placement(workload: Workload) -> Workload:

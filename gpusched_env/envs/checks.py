@@ -15,7 +15,8 @@ from gpusched_env.problem.workload import TENANT
 from gpusched_env.simulator import RULE_NUMBER, Simulation
 
 MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered
-CheckedGangs = dict[Cluster, set[tuple[int, int]]]  # profile and size of the gangs that fit
+# Profile, size, node set and demand for nodes of the gangs that fit
+CheckedGangs = dict[Cluster, set[tuple[int, int, int, int]]]
 
 
 def check_instance(instance: Instance, windows: Windows) -> None:
@@ -41,15 +42,18 @@ def check_begin(simulation: Simulation, windows: Windows, checked: CheckedGangs)
     if cluster not in checked and len(checked) >= MOST_CLUSTERS:  # scenarios that vary draw another for each seed
         del checked[next(iter(checked))]
     known = checked.setdefault(cluster, set())
-    for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
-        if (profile, gang) in known:
+    instance = simulation.instance
+    kinds = zip(instance.classes.tolist(), instance.class_set.tolist(), instance.class_counts.tolist(), strict=True)
+    for kind, ((profile, gang), group, demand) in enumerate(kinds):
+        key = profile, gang, group, demand
+        if key in known:
             continue
         if not any(fits(simulation.arrays, kind, gang, RULE_NUMBER[rule]) for rule in windows.rules):
             raise ScenarioError(
                 f"rules {tuple(windows.rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
                 "add a rule that may cross racks, such as 'pack'"
             )
-        known.add((profile, gang))
+        known.add(key)
 
 
 def _check_sizes(instance: Instance, windows: Windows) -> None:

@@ -18,13 +18,14 @@ from gpusched_env.metrics import job_times, segments
 from gpusched_env.metrics.dependencies import cancelled_jobs
 from gpusched_env.problem.dependencies import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
 from gpusched_env.problem.instance import Instance
-from gpusched_env.problem.partitions import GPU_TYPES, PARTITION
-from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
+from gpusched_env.problem.partitions import PARTITION
+from gpusched_env.problem.workload import GPU_TYPES, MAX_NODES, MIN_NODES, Workload
 from gpusched_env.support.files import write_whole
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
 DECIMALS: Final = 6  # run times are summed over the runs of a job; decimals beyond these are rounding errors of the sum
 ROUNDED: Final = "jobs have times that are not whole seconds, which this format rounds"
+NODES_UNTOLD: Final = "jobs ask for a number of nodes, or a range of them, which this format cannot tell"
 UNTOLD: Final = "jobs depend on others in a way that this format cannot tell"
 UNFINISHED: Final = "jobs did not finish"
 SWF_STATUS: Final = {"COMPLETED": 1, "CANCELLED": 5}
@@ -134,6 +135,10 @@ def export_run(instance: Instance, log: EventLog, form: str, path: Path, origin:
     write_whole(path, "".join(f"{line}\n" for line in FORMATS[form](accounts, origin)))
     broken = (accounts.submit_s % 1 != 0) | (accounts.service_s % 1 != 0)
     counts = {ROUNDED: int(broken.sum()) if form != "csv" else 0, UNFINISHED: int(np.isnan(accounts.end_s).sum())}
+    if form != "csv":
+        counts[NODES_UNTOLD] = sum(
+            most > 0 and (form == "swf" or least != most) for least, most in accounts.node_counts
+        )
     if instance.holds is not None and form != "csv":
         counts[UNTOLD] = int(instance.holds.depends.sum()) if form == "sacct" else accounts.preceding[2]
     return [f"{count:,} of {len(broken):,} {remark}" for remark, count in counts.items() if count]

@@ -1,8 +1,9 @@
 """The number of nodes over which a gang must be spread, as in ``sbatch --nodes=MIN-MAX`` or in pods of a few GPUs.
 
 A job with node counts consists of ``max_nodes`` equal parts. A part is never split over nodes, and one node holds at
-most ``max_nodes // min_nodes`` parts. With both numbers equal to n, a gang has an equal share of its GPUs on each of n
-nodes. With 1 and p, its p parts, such as pods, go wherever there is room for one.
+most ``(max_nodes - 1) // (min_nodes - 1)`` parts: with more, the gang might be on fewer than ``min_nodes`` nodes. With
+both numbers equal to n, a gang has an equal share of its GPUs on each of n nodes. With 1 and p, its p parts, such as
+pods, go wherever there is room for one.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ def demands_of(workload: Workload, cluster: Cluster) -> NodeCounts | None:
     least, most = (workload.told(name).astype(np.int64) for name in (MIN_NODES, MAX_NODES))
     gpus = workload.jobs["gpus"].astype(np.int64)
     part = np.where(most > 0, gpus // np.maximum(most, 1), 0)
-    most_gpus = part * (most // np.maximum(least, 1))
+    most_gpus = part * np.where(least > 1, (most - 1) // np.maximum(least - 1, 1), most)
     largest = int(cluster.nodes["gpus"].max())
     free = (part == 0) | (gpus == 1) | ((part == 1) & (most_gpus >= np.minimum(gpus, largest)))
     if free.all():
         return None
     if workload.sizes is not None and (workload.sizes.group[~free] >= 0).any():
         raise ScenarioError(
-            f"workload: {MAX_NODES} of jobs with several sizes is unknown; give each one size, or leave out the column"
+            f"workload: {MAX_NODES} of jobs with several sizes is unknown; give each one size, or set ignore_nodes"
         )
     demands = np.stack([np.where(free, NO_DEMAND, part), np.where(free, NO_DEMAND, most_gpus)], axis=1)
     found, of_job = np.unique(np.append(demands, [[0, 0]], axis=0), axis=0, return_inverse=True)
@@ -77,5 +78,5 @@ def _refuse_beyond(counts: NodeCounts, workload: Workload, cluster: Cluster) -> 
         raise WorkloadError(
             f"workload {workload.name!r}, job {job['id']}: demands {job['gpus'] // part} parts of {part} GPUs, none of "
             f"them split over nodes, and the nodes of the empty cluster have room for "
-            f"{held[int(np.argmax(bad))] // part}: enlarge the cluster, or leave out {MIN_NODES} and {MAX_NODES}"
+            f"{held[int(np.argmax(bad))] // part}: enlarge the cluster, or set ignore_nodes"
         )

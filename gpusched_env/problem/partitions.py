@@ -12,8 +12,9 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.node_counts import demands_of, rooms
 from gpusched_env.problem.performance import known_types
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import GPU_TYPES, Workload
 from gpusched_env.support.plain_data import set_fields
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ NO_MODES: Final = {  # Slurm's other modes, and why they are refused
 }
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
 QUEUE: Final = "queue"  # attribute: name of the queue of each job
-GPU_TYPES: Final = "gpu_types"  # attribute: types of which each job asks for one, with | between them; empty = any
 
 
 @dataclass(frozen=True)
@@ -373,6 +373,14 @@ def _partitions_of(
     return job, np.array([row for found in named for row in found], np.int32)[at]
 
 
+def _usable(cluster: Cluster, workload: Workload) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64 [D, N] [GPU], what jobs may use of each node with each demand for nodes, and the jobs' demands."""
+    counts = demands_of(workload, cluster)
+    if counts is None:
+        return cluster.nodes["gpus"].astype(np.int64)[None], np.zeros(len(workload), np.int32)
+    return rooms(counts, cluster), counts.of_job
+
+
 def _limits(
     partitions: Sequence[Partition],
     inside: np.ndarray,
@@ -387,7 +395,8 @@ def _limits(
     The kinds are the GPUs of the partition, ``max_gpus`` and ``max_time_s``.
     """
     gpus, claimed_s = workload.jobs["gpus"][job], workload.jobs["estimate_s"][job]
-    room = (inside * cluster.nodes["gpus"]).sum(axis=2)[partition, types.of_job[job]]
+    usable, demand = _usable(cluster, workload)
+    room = (inside @ usable.T)[partition, types.of_job[job], demand[job]]
     most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in partitions])[partition]
     longest = np.array([p.max_time_s for p in partitions])[partition]
     return [(gpus > room, gpus, room), (gpus > most, gpus, most), (claimed_s > longest, claimed_s, longest)]
@@ -404,9 +413,9 @@ def _unable(
     """Boolean [O]: whether the partition of a pair has too few GPUs of the types on which the job's model runs."""
     runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])
     kinds = range(len(cluster.gpu_types))
-    nodes = cluster.nodes
-    gpus = np.stack([(inside * (nodes["gpu_type"] == kind) * nodes["gpus"]).sum(axis=2) for kind in kinds], axis=2)
-    room = (runs[workload.jobs["profile"][job]] * gpus[partition, types.of_job[job]]).sum(axis=1)
+    usable, demand = _usable(cluster, workload)
+    gpus = np.stack([(inside * (cluster.nodes["gpu_type"] == kind)) @ usable.T for kind in kinds], axis=3)
+    room = (runs[workload.jobs["profile"][job]] * gpus[partition, types.of_job[job], demand[job]]).sum(axis=1)
     lacks: np.ndarray = room < workload.jobs["gpus"][job]
     return lacks
 
@@ -424,6 +433,8 @@ def _refuse_over_limits(
             wants = f"{wanted[row]:g} {'s' if what == 'max_time_s' else 'GPUs'}"
             if asked := types.names[types.of_job[row]]:
                 wants += f" of the types {asked}"
+            if what == "GPUs in all" and (asked or demands_of(workload, cluster) is not None):
+                wants += " (in whole parts if it names nodes; ignore_types and ignore_nodes play it anywhere)"
             raise WorkloadError(
                 f"workload {workload.name!r}, job {workload.jobs['id'][row]}: it wants {wants}, and its partition "
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "

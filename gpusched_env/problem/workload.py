@@ -35,6 +35,7 @@ REQUESTED: Final = (
     MIN_NODES,  # number of nodes that the gang needs at least; 0 = any
     MAX_NODES,  # number of nodes over which the gang may be spread at most; 0 = any
 )
+GPU_TYPES: Final = "gpu_types"  # attribute: types of which each job asks for one, with | between them; empty = any
 TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.problem.tenants)
 JOB_DTYPE: Final = np.dtype(
     [
@@ -451,7 +452,7 @@ class Workload:
         return copy
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that a simulation reads; of attributes, REQUESTED and TENANT."""
+        """Return the SHA-256 of everything that a simulation reads; of attributes, REQUESTED, TENANT and GPU_TYPES."""
         digest = hashlib.sha256()
         digest.update(self.jobs.tobytes())
         digest.update(self.profiles.rows.tobytes())
@@ -468,7 +469,7 @@ class Workload:
             digest.update(b"sizes")
             digest.update(self.sizes.group.tobytes())
             digest.update(self.sizes.options.tobytes())
-        for name in (*REQUESTED, TENANT):
+        for name in (*REQUESTED, TENANT, GPU_TYPES):
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
         if len(self.edges):

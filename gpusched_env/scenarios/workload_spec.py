@@ -10,8 +10,7 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
-from gpusched_env.problem.partitions import GPU_TYPES
-from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload, refuse_too_many_jobs
+from gpusched_env.problem.workload import GPU_TYPES, MAX_NODES, MIN_NODES, Workload, refuse_too_many_jobs
 from gpusched_env.support.files import file_digest
 from gpusched_env.traces import (
     PROFILE_RULES,
@@ -222,6 +221,10 @@ class WorkloadSpec:
             workload = draw_jobs(name, seed, self.jobs or DEFAULT_JOBS, largest, self._given)
         else:
             workload = log
+        ignored = (GPU_TYPES,) * self.ignore_types + (MIN_NODES, MAX_NODES) * self.ignore_nodes
+        if workload.attributes.keys() & ignored:
+            told = {name: column for name, column in workload.attributes.items() if name not in ignored}
+            workload = replace(workload, attributes=told)
         if self.clip and self.max_gpus is not None:
             workload = clip_gpus(workload, self.max_gpus)
         if self.load is not None:
@@ -233,10 +236,6 @@ class WorkloadSpec:
             workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
             workload = ignore_placement(workload)
-        ignored = (GPU_TYPES,) * self.ignore_types + (MIN_NODES, MAX_NODES) * self.ignore_nodes
-        if workload.attributes.keys() & ignored:
-            told = {name: column for name, column in workload.attributes.items() if name not in ignored}
-            workload = replace(workload, attributes=told)
         return workload if self.elastic is None else elastic_jobs(workload, **self.elastic)
 
     def identities(self) -> dict[str, Any]:

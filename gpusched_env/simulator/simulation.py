@@ -432,9 +432,31 @@ class Simulation:
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
     def player_for(self, scheduler: Scheduler) -> Player | None:
-        """Return the compiled loop that can continue this run; None = there is none, and ``decide`` must be called."""
+        """Return the compiled loop that can continue this run; None = there is none, and ``decide`` must be called.
+
+        Raises
+        ------
+        SchedulerError : the scheduler knows no partitions or node counts, and the problem has some
+        """
+        self._check_knows(scheduler)
         player = scheduler.player(self)
         return player if not self.has_begun or getattr(player, "takes_over", False) else None
+
+    def _check_knows(self, scheduler: Scheduler) -> None:
+        """Refuse a scheduler that does not know what jobs demand of nodes."""
+        if self.instance.node_sets is not None and not scheduler.knows_partitions:
+            what, remedy = "partitions or reservations", "leave out the section partitions"
+            if self.instance.partitions is None:
+                what, remedy = "GPU types that jobs ask for", "ignore them (ignore_types)"
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
+                f"preempted; choose another one, or {remedy}"
+            )
+        if self.instance.node_counts is not None and not scheduler.knows_node_counts:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "
+                f"choose another one, or ignore {MIN_NODES} and {MAX_NODES} (ignore_nodes)"
+            )
 
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
         """Simulate with a scheduler until every job has finished or the time limit of the scenario is reached.
@@ -452,19 +474,7 @@ class Simulation:
             the latest time of the clock; ``decide`` returns something that is not iterable; or the scheduler knows no
             partitions or node counts, and the problem has some
         """
-        if self.instance.node_sets is not None and not scheduler.knows_partitions:
-            what, remedy = "partitions or reservations", "leave out the section partitions"
-            if self.instance.partitions is None:
-                what, remedy = "GPU types that jobs ask for", "ignore them (ignore_types)"
-            raise SchedulerError(
-                f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
-                f"preempted; choose another one, or {remedy}"
-            )
-        if self.instance.node_counts is not None and not scheduler.knows_node_counts:
-            raise SchedulerError(
-                f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "
-                f"choose another one, or ignore {MIN_NODES} and {MAX_NODES} (ignore_nodes)"
-            )
+        self._check_knows(scheduler)
         self._check_usable()
         view = self.view_for(scheduler)
         player = None if until is not None else self.player_for(scheduler)

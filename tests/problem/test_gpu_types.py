@@ -15,8 +15,8 @@ from gpusched_env.cli.parsing import chosen_scenario
 from gpusched_env.errors import ScenarioError, SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START
 from gpusched_env.metrics import validate
-from gpusched_env.problem.partitions import GPU_TYPES, Partition, Partitions
-from gpusched_env.problem.workload import Profiles
+from gpusched_env.problem.partitions import Partition, Partitions
+from gpusched_env.problem.workload import GPU_TYPES, Profiles
 from gpusched_env.simulator import simulate
 
 CLUSTER = "1x8@A100,2x4@T4,1x4@H100"

@@ -10,8 +10,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.dependencies import BEGIN
-from gpusched_env.problem.partitions import GPU_TYPES
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import GPU_TYPES, Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
 from gpusched_env.traces.parsing.columns import NODES, JobColumns

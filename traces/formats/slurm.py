@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
-from gpusched_env.problem.partitions import GPU_TYPES
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import GPU_TYPES, Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import NODES, REPLACED, UNEVEN, JobColumns, joined_nodes
 from gpusched_env.traces.parsing.fields import Place

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import beside_company
-from gpusched_env.core.placement.taking import room_of, unable
+from gpusched_env.core.placement.taking import room_of, unable, unable_somewhere
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.column import SHARE, Column, indices
@@ -69,6 +69,16 @@ def free_of_type(sim: Run, gpu_type: int) -> int:
     return unused
 
 
+@kernel
+def usable_of_type(sim: Run, kind: int, gpu_type: int) -> int:
+    """Count the free GPUs of a type that a gang of a job class may use: on its nodes, in whole parts."""
+    usable = 0
+    for n in range(sim.world["nodes"]):
+        if sim.nodes[n]["gpu_type"] == gpu_type and not unable(sim, kind, n):
+            usable += room_of(sim, kind, sim.free[n])
+    return usable
+
+
 @observation_array(
     "queue_types", QUEUE_TYPES_COLUMNS, ("queue", "types"), TYPED, "one row per queue slot and GPU type: row k T + t"
 )
@@ -83,6 +93,8 @@ def write_queue_types(sim: Run, env: EnvArrays, out: Shown) -> None:
             rate = env.rates[sim.jobs[row]["job_class"], t] if row >= 0 else 0.0
             out.values[k * types + t, QUEUE_TYPES.rate] = rate
             fits = rate > 0.0 and unused >= sim.jobs[row]["gpus"]
+            if fits and unable_somewhere(sim, sim.jobs[row]["job_class"]):
+                fits = usable_of_type(sim, sim.jobs[row]["job_class"], t) >= sim.jobs[row]["gpus"]
             out.values[k * types + t, QUEUE_TYPES.fits] = 1.0 if fits else 0.0
 
 
