@@ -139,7 +139,7 @@ def block_alike(sim: Run, walk: Walk, count: int, first: int) -> None:
     """Block the job at a position, and the later jobs that must not overtake it: blocking all now saves passes."""
     gang = sim.jobs[walk.order[first]]["gpus"]
     kind = sim.jobs[walk.order[first]]["job_class"]
-    everywhere = not unable_somewhere(sim, kind) and len(sim.parts) == 0
+    everywhere = not unable_somewhere(sim, kind) and sim.world["parted"] == 0
     for i in range(first, count):
         job = sim.jobs[walk.order[i]]
         alike = job["gpus"] == gang and walk.rules[i] == walk.rules[first]

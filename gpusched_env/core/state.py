@@ -105,6 +105,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
+        ("parted", "<i8"),  # number of rows of ``parts``; 0 = no class demands anything of nodes
         ("next_closing", "<i8"),  # number of the next entry of ``closings``
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
@@ -528,6 +529,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
     if (counts := instance.node_counts) is not None:
+        world["parted"] = len(instance.classes)
         parts = state.parts[b, : len(instance.classes)]
         parts["gpus"], parts["most"] = (column[instance.class_counts] for column in (counts.part, counts.most))
     if instance.holds is not None:

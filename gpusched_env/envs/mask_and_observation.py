@@ -139,7 +139,7 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     filled = env.ranked["queue_slots"]
     fill_running(sim, env, env.config["running_order"], changed)
     plain = w["sharing"] == 0 and w["gpu_jobs"] == 1 and w["types"] == 1 and len(env.partners) == 0
-    plain = plain and w["node_sets"] == 0 and len(sim.parts) == 0
+    plain = plain and w["node_sets"] == 0 and w["parted"] == 0
     elastic = len(env.gang_sizes) > 0
     by_count = env.config["anywhere"] > 0 and plain and not elastic
     choices = mark_by_count(sim, env, filled, before) if by_count else mark_starts(sim, env)

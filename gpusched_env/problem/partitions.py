@@ -430,15 +430,16 @@ def _refuse_over_limits(
     for (bad, wanted, limit), (what, remedy) in zip(found, kinds, strict=True):
         if bad.any():
             row = int(np.argmax(bad))
+            hint = ""
             wants = f"{wanted[row]:g} {'s' if what == 'max_time_s' else 'GPUs'}"
             if asked := types.names[types.of_job[row]]:
                 wants += f" of the types {asked}"
             if what == "GPUs in all" and (asked or demands_of(workload, cluster) is not None):
-                wants += " (in whole parts if it names nodes; ignore_types and ignore_nodes play it anywhere)"
+                hint = " (ignore_types and ignore_nodes play them anywhere)"
             raise WorkloadError(
                 f"workload {workload.name!r}, job {workload.jobs['id'][row]}: it wants {wants}, and its partition "
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "
-                "jobs"
+                f"jobs{hint}"
             )
 
 

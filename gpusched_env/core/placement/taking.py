@@ -84,11 +84,8 @@ def unable(sim: Run, kind: int, node: int) -> bool:
 
 @helper
 def in_parts(sim: Run, kind: int) -> bool:
-    """Return whether the gangs of a job class consist of parts, none of which may be split over machines.
-
-    ``parts`` may have fewer rows than there are classes, if it is that of another run of the batch.
-    """
-    return kind < len(sim.parts) and sim.parts[kind]["gpus"] > 0
+    """Return whether the gangs of a job class consist of parts, none of which may be split over machines."""
+    return kind < sim.world["parted"] and sim.parts[kind]["gpus"] > 0
 
 
 @helper
