@@ -152,15 +152,15 @@ def test_a_gang_never_spans_two_of_its_partitions() -> None:
         validate(instance, log)
 
 
-def test_a_job_is_preempted_by_the_tier_of_the_partition_in_which_it_runs() -> None:
-    """Both partitions have both nodes. Job 1 of high needs two, and waits until 60; job 2 runs in low until then.
+def test_a_blocked_job_keeps_its_nodes_from_a_job_that_also_names_a_lower_tier() -> None:
+    """Both partitions have both nodes. Job 1 of high needs two, and waits until 60; job 2 does not begin in low.
 
-    At 60, job 0 has ended, and job 1 preempts job 2, although job 2 also names high.
+    Slurm's main pass starts nothing more on the nodes of a blocked job's partition.
     """
     parts = (Partition("high", tier=2), Partition("low"))
     rows = [("high", 1, 60.0), ("high", 2, 10.0), ("high,low", 1, 90.0)]
     spec = "slurm:preempt=tier,backfill=none"
-    assert played(problem(2, rows, *parts), spec) == [(0, 0.0, [0]), (2, 0.0, [1]), (1, 60.0, [0, 1]), (2, 70.0, [0])]
+    assert played(problem(2, rows, *parts), spec) == [(0, 0.0, [0]), (1, 60.0, [0, 1]), (2, 70.0, [0])]
     alone = [rows[0], ("low", 2, 10.0), rows[2]]  # nothing waits before it in high, where it starts then
     assert played(problem(2, alone, *parts), spec) == [(0, 0.0, [0]), (2, 0.0, [1]), (1, 90.0, [0, 1])]
 
