@@ -184,7 +184,7 @@ def meet(sim: Run, plan: SlurmState, request: int, node: int, begin: int, end: i
     if m["everywhere"] == 0:
         reasons += 0 if is_usable(sim, plan, request, node) else UNUSABLE
         for r in range(len(plan.closes_s)):
-            reasons += plan.shut[r] * plan.holds_cell[r, plan.cell_of[node]]
+            reasons += plan.shut[r] == 1 and plan.holds_cell[r, plan.cell_of[node]] == 1
     place["barriers"] = reasons
 
 

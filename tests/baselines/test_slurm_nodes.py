@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from helpers import asked, play
+from helpers import asked, plain_python_digests, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,11 +23,15 @@ Row = tuple[int, int, int, int, int]
 
 
 def problem(
-    cluster: str, rows: Sequence[Row], classes: Sequence[float] = (), partitions: Partitions | None = None
+    cluster: str,
+    rows: Sequence[Row],
+    classes: Sequence[float] = (),
+    partitions: Partitions | None = None,
+    **attributes: np.ndarray,
 ) -> Instance:
     """Jobs whose limits are their run times; ``classes``: their priority classes."""
     arrival, least, most, part, minutes = (np.array(column) for column in zip(*rows, strict=True))
-    attributes = {"min_nodes": least, "max_nodes": most} | ({PRIORITY: np.array(classes)} if classes else {})
+    attributes |= {"min_nodes": least, "max_nodes": most} | ({PRIORITY: np.array(classes)} if classes else {})
     workload = Workload.from_columns(
         arrival * MINUTE_S, np.maximum(most, 1) * part, minutes * MINUTE_S, estimate_s=minutes * MINUTE_S,
         attributes=attributes,
@@ -177,3 +181,19 @@ def test_victims_are_those_that_free_whole_parts(high: Row, victims: list[int], 
     log = play(case, "slurm:preempt=class")
     assert starts(case, "slurm:preempt=class") == [0, 0, 0, 10]
     assert sorted(log.events["job"][log.events["kind"] == PREEMPT]) == victims
+
+
+def digests() -> list[str]:
+    """Digests of runs with partitions, a reservation and a drain, for a process without compilation."""
+    parts = (Partition("x", nodes="0-2"), Partition("y", nodes="2-3", tier=2))
+    reserved = (Reservation("r", 600.0, 1800.0, nodes="1-2"), Reservation("d", 0.0, 900.0, nodes="3", drain=True))
+    rows = [(i // 2, 1 + i % 2, 1 + i % 2, 1 + 3 * i % 4, 3 + 5 * i % 11) for i in range(12)]
+    case = problem(
+        "4x4", rows, [float(i % 3) for i in range(12)], Partitions(parts, reserved), partition=np.array(["x", "y"] * 6)
+    )
+    options = ("", "backfill=easy,preempt=class", "preempt=tier,placement=consolidate")
+    return [play(case, f"slurm:bf_interval_s=0,{one}".rstrip(",")).digest() for one in options]
+
+
+def test_plain_python_gives_the_same_logs() -> None:
+    assert plain_python_digests("tests.baselines.test_slurm_nodes") == digests()
