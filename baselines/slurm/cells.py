@@ -314,11 +314,12 @@ def sum_cells(plan: SlurmState) -> None:
 
 @kernel(lazy=True)
 def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
-    """Count the GPUs of a gang that a job could use, also until its time limit."""
+    """Count the GPUs of a gang that a job could use, also until its time limit, on nodes not kept for another job."""
     count = 0
     seat = sim.replicas[number]["first_gpu"]
     while seat >= 0:
-        if can_start_in(sim, plan, request, plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]]):
+        cell = plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]]
+        if plan.kept[cell] == 0 and can_start_in(sim, plan, request, cell):
             count += 1
         seat = sim.gpu_next[seat]
     return count

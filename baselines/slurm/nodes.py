@@ -88,7 +88,8 @@ def is_usable(sim: Run, plan: SlurmState, request: int, node: int) -> bool:
         reasons = sim.closed[group, node]
         for r in range(len(plan.closes_s)):
             if plan.holds_cell[r, plan.cell_of[node]] and sim.barred[r, group]:
-                reasons -= plan.closes_s[r] <= sim.world["clock_s"] < plan.opens_s[r]
+                in_force = plan.closes_s[r] <= sim.world["clock_s"] < plan.opens_s[r]
+                reasons -= plan.step[r] if in_force else 0
         if reasons > 0:
             return False
     finite: bool = sim.paces[kind, MACHINE, sim.nodes[node]["gpu_type"]]["iteration_s"] < np.inf
@@ -183,7 +184,7 @@ def meet(sim: Run, plan: SlurmState, request: int, node: int, begin: int, end: i
     if m["everywhere"] == 0:
         reasons += 0 if is_usable(sim, plan, request, node) else UNUSABLE
         for r in range(len(plan.closes_s)):
-            reasons += plan.shut[r] * plan.holds_cell[r, plan.cell_of[node]]
+            reasons += plan.shut[r] == 1 and plan.holds_cell[r, plan.cell_of[node]] == 1
     place["barriers"] = reasons
 
 

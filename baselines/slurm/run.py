@@ -15,6 +15,7 @@ from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core.handle import Batched
 from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.core.state import DRAIN
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.qos import ranks_of
@@ -234,12 +235,13 @@ def cells_of(instance: Instance) -> dict[str, np.ndarray]:
     sets = instance.node_sets
     if sets is None:
         belongs, reserved = np.zeros((0, 0), bool), np.zeros((0, 0), bool)
-        closes_s = opens_s = np.zeros(0)
+        closes_s = opens_s = step = np.zeros(0)
         types = np.zeros(0, np.int32)
     else:
         belongs, reserved = sets.belongs, sets.reserved & sets.planned[:, None]
         closes_s = np.where(sets.planned, sets.closes_s(instance.semantics), NEVER_S)
         opens_s = np.where(sets.planned, sets.end_s, NEVER_S)
+        step = np.where(sets.drains, DRAIN, 1)
         types = instance.cluster.nodes["gpu_type"]
     marks = np.concatenate([belongs, reserved, types[None]])
     _, first, cell_of = np.unique(marks, axis=1, return_index=True, return_inverse=True)
@@ -250,6 +252,7 @@ def cells_of(instance: Instance) -> dict[str, np.ndarray]:
         "holds_cell": np.ascontiguousarray(reserved[:, first], np.int8),
         "closes_s": np.array(closes_s, float),
         "opens_s": np.array(opens_s, float),
+        "step": np.array(step, np.int64),
     }
 
 

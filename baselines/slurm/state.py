@@ -120,6 +120,7 @@ class SlurmState(Handle):
     holds_cell = array(np.int8, "reservations", "cells")  # 1 = the cell is reserved
     closes_s = array(np.float64, "reservations")  # [s]
     opens_s = array(np.float64, "reservations")  # [s]
+    step = array(np.int64, "reservations")  # what ``closed`` of the simulator grows by in between: 1, or DRAIN
     shut_from = array(np.int64, "reservations")  # slots in which the nodes are closed
     shut_until = array(np.int64, "reservations")
     # plans by node, see nodes.py

@@ -36,12 +36,14 @@ def qos_instance(
     tree: tuple[Tenant, ...] = (),
     rules: Semantics | None = None,
     partitions: Partitions | None = None,
+    **attributes: np.ndarray,
 ) -> Instance:
     """Jobs of users with QOS; the users are the tenants, and preemption is free."""
     people = np.array(users or ["u"] * len(names))
     workload = Workload.from_columns(
-        arrival, gpus, duration, estimate_s=limits or duration, attributes={"qos": np.array(names), "user": people}
-    )
+        arrival, gpus, duration, estimate_s=limits or duration,
+        attributes={"qos": np.array(names), "user": people, **attributes},
+    )  # fmt: skip
     tenants = Tenants(tree, by="user", qos=listed)
     rules = rules or Semantics(checkpoint_s=0.0, restore_s=0.0)
     return Instance(
@@ -227,6 +229,29 @@ def test_two_victims_do_not_take_turns_on_a_node_that_a_job_waits_for() -> None:
     log = play(case, "slurm:preempt=qos,placement=consolidate,bf_interval_s=0")
     assert job_times(case, log)["first_start_s"].tolist()[3:] == [70, 120]
     assert preemptions(log) == 1
+
+
+@pytest.mark.parametrize("checkpoint_s", [0.0, 6.0])
+def test_a_job_preempts_nobody_on_nodes_that_are_kept_for_another(checkpoint_s: float) -> None:
+    """At 1, the head of x asks for nodes 0 and 1: node 0 is busy until 100, and the low job on node 1 cannot help it.
+
+    The head of y, which asks for node 1 or 2 from 2 on, cannot start on node 1, so it preempts no low job there.
+    Nodes have 4 GPUs. Short low jobs wait for node 2, so that there is a decision at each arrival.
+    """
+    parts = Partition("x", "0-1"), Partition("y", "1-2"), Partition("one", "1"), Partition("two", "2")
+    rows = [
+        ("x", "fixed", 0, 4, 100), ("one", "low", 0, 4, 90), ("two", "fixed", 0, 4, 100),
+        ("x", "high", 1, 8, 50), ("y", "high", 2, 4, 300), *[("two", "low", 5 + i, 1, 1) for i in range(5)],
+    ]  # fmt: skip
+    partition, names, arrival, gpus, minutes = map(list, zip(*rows, strict=True))
+    listed = (LOW, HIGH, Qos("fixed", preempt_mode="off"))
+    case = qos_instance(
+        arrival, gpus, minutes, names, listed, cluster="3x4", rules=Semantics(checkpoint_s=checkpoint_s, restore_s=0.0),
+        partitions=Partitions(parts), partition=np.array(partition),
+    )  # fmt: skip
+    log = play(case, "slurm:preempt=qos")
+    assert preemptions(log) == 0
+    assert job_times(case, log)["first_start_s"].tolist()[3:5] == [100, 100]
 
 
 def test_the_end_of_the_time_without_preemption_is_an_event() -> None:
