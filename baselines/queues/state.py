@@ -76,7 +76,7 @@ TENANT_DTYPE: Final = np.dtype(
         ("borrow", "<i8"),  # [GPU] beyond ``sub``
         ("most", "<i8"),  # [GPU] cap of ``held``
         ("begin", "<i8"),  # first of its lines
-        ("lines", "<i8"),  # number of its lines: one for each gang size and needs of its jobs; inner tenants have none
+        ("lines", "<i8"),  # number of its lines: one for each gang size, needs and nodes; inner tenants have none
         ("runners", "<i8"),  # first of its entries of ``runners``
         # rules of its jobs, fixed
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks the queue
@@ -180,7 +180,8 @@ def build(instance: Instance, replicas: int, rules: Rules, own: Sequence[Rules] 
         tenants[name] = [one.get(name, 0) for one in own]
 
     needs = instance.needs if rules["policy"] == DRF else np.zeros((jobs, 0), np.int64)
-    examples, line_of, counts = _kinds(of_job, gangs, *needs.T)
+    where = [] if instance.node_rooms is None else [instance.class_set, instance.class_counts]
+    examples, line_of, counts = _kinds(of_job, gangs, *needs.T, *(part[instance.job_class] for part in where))
     owner = of_job[examples].astype(np.int32)
     lines = np.zeros(len(examples), LINE_DTYPE)
     lines["gpus"], lines["begin"] = gangs[examples], np.cumsum(counts) - counts

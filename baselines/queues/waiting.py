@@ -1,7 +1,8 @@
-"""The waiting jobs of each leaf, in a line for each gang size, and for each of their needs if other resources count.
+"""The waiting jobs of each leaf, in a line for each gang size and for the nodes that the jobs may use.
 
-If the first job of a line finds no place, no other job of it does: the line is parked until GPUs come free or another
-job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants deserve.
+Where other resources count, there is also a line for each of the needs. If the first job of a line finds no place, no
+other job of it does: the line is parked until GPUs come free or another job becomes its first; with Volcano and KAI
+also until a job arrives, which changes what tenants deserve.
 A job whose victims are in a checkpoint claims their GPUs. Jobs with claims are served first at each decision point,
 until their victims have gone; otherwise jobs could preempt each other in circles.
 """
