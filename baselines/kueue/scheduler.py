@@ -52,8 +52,10 @@ class Kueue(QueueScheduler):
     Notes
     -----
     docs/kueue.md lists all choices. If preemption is free, a job starts at once after its victims have gone; otherwise
-    quota and GPUs are kept for it until then. The field ``queue`` of a scenario overrides ``queueing``. The field
-    ``rules`` of a tenant sets the first five parameters for its queue, as a ClusterQueue does.
+    quota and GPUs are kept for it until then. As in Kueue without Topology-Aware Scheduling, victims are chosen by
+    quota, whatever number of nodes a job demands, so it may find no place after they have gone. The field ``queue`` of
+    a scenario overrides ``queueing``. The field ``rules`` of a tenant sets the first five parameters for its queue, as
+    a ClusterQueue does.
 
     References
     ----------

@@ -61,6 +61,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("taken", "<i8"),  # victims of this search, in ``targets``
         ("freed", "<i8"),  # [GPU] that they hold
         ("reclaims", "<i8"),  # 1 = this search takes jobs from other queues of KAI
+        ("asks", "<i8"),  # job class for which this search asks the placement rule, too; -1 = none
     ]
 )
 TENANT_DTYPE: Final = np.dtype(
@@ -116,6 +117,7 @@ PARKED_DTYPE: Final = np.dtype(
         ("returns", "<i8"),  # :func:`waiting.chances` then
         ("point", "<i8"),  # or: number of the decision point until whose end the line is parked
         ("claims", "<i8"),  # 1 = at that decision point, the job claimed GPUs of jobs in a checkpoint
+        ("refused", "<i8"),  # 1 = enough GPUs were free, but no place: victims may help
     ]
 )
 
@@ -196,7 +198,7 @@ def build(instance: Instance, replicas: int, rules: Rules, own: Sequence[Rules] 
         memory[name] = rules.get(name, 0)
     memory["preempts"] = (tenants["within"] != NEVER).any() or (tenants["reclaim"] != NEVER).any()
     memory["gpus"] = instance.cluster.gpus
-    memory["read"] = -1
+    memory["read"] = memory["asks"] = -1
     amounts = [one.amount for one in instance.tenants.resources] if instance.tenants and needs.shape[1] else []
     sizes = {"tenants": len(tenants), "lines": len(lines), "jobs": jobs, "replicas": replicas}
     sizes["resources"] = len(amounts)

@@ -101,6 +101,39 @@ def test_a_job_of_one_gpu_type_does_not_block_one_of_another(spec: str) -> None:
     assert last_start(Instance(Cluster.parse("1x8@T4,1x8@H100"), workload, tenants=tenants), spec) == 2
 
 
+def on_one_node(jobs: Sequence[Job], checkpoint_s: float) -> Instance:
+    """Two nodes of 8 GPUs, and jobs none of which is split over nodes."""
+    one = [1] * len(jobs)
+    return shared([Tenant("A", quota=16)], jobs, "2x8", checkpoint_s, min_nodes=one, max_nodes=one)
+
+
+@pytest.mark.parametrize("checkpoint_s", [0.0, 2.0])
+@pytest.mark.parametrize("spec", ["kai", "volcano"])
+@pytest.mark.parametrize(
+    ("jobs", "gone"),
+    [
+        # one gang of 4 GPUs on each node is the newest; both on one node must go
+        ([(0, "A", 4, 99, 0), (0, "A", 4, 5, 0), (0, "A", 4, 99, 0), (3, "A", 4, 99, 0), (6, "A", 4, 99, 0)], {2, 3}),
+        # 8 GPUs are free, 4 of each node: one gang must go
+        ([(0, "A", 4, 99, 0), (0, "A", 4, 5, 0), (0, "A", 4, 99, 0)], {2}),
+        # no node can be emptied
+        ([(0, "A", 4, 99, 0), (1, "A", 4, 99, 9), (2, "A", 4, 99, 0), (3, "A", 4, 99, 9)], set()),
+    ],
+)
+def test_gangs_of_volcano_and_kai_are_preempted_only_for_a_place(
+    spec: str, checkpoint_s: float, jobs: list[Job], gone: set[int]
+) -> None:
+    instance = on_one_node([*jobs, (10, "A", 8, 20, 5)], checkpoint_s)
+    assert set(preempted(instance, spec)) == gone
+    assert last_start(instance, spec) == (10 + checkpoint_s if gone else 100)
+
+
+def test_kueue_counts_gpus_when_it_preempts() -> None:
+    """Without its topologies Kueue looks at quotas only: the newest gangs go, one on each node."""
+    jobs = [(0, "A", 4, 99, 0), (0, "A", 4, 5, 0), (0, "A", 4, 99, 0), (3, "A", 4, 99, 0), (6, "A", 4, 99, 0)]
+    assert preempted(on_one_node([*jobs, (10, "A", 8, 20, 5)], 0.0), "kueue:within=lower") == [4, 3]
+
+
 # --- Kueue's documentation, by hand
 
 
