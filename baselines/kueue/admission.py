@@ -26,6 +26,7 @@ from gpusched_env.baselines.queues.usage import (
     take,
 )
 from gpusched_env.baselines.queues.waiting import (
+    asks_rule,
     claim,
     first_claim,
     first_of,
@@ -36,6 +37,7 @@ from gpusched_env.baselines.queues.waiting import (
 )
 from gpusched_env.core.driver import NOTHING, PREEMPT, START
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.state import Run
 
 GATHER, SERVE, EVICT, ENTER = range(4)  # stages of a cycle
@@ -43,9 +45,13 @@ PREEMPTS, FITS, WAITS = range(3)  # modes of an entry
 
 
 @kernel
-def fits_now(sim: Run, q: Queues, leaf: int, gpus: int) -> bool:
-    """Return whether GPUs are free and quota is available."""
-    return gpus <= unclaimed_gpus(sim, q) and admits(q, leaf, gpus)
+def fits_now(sim: Run, q: Queues, leaf: int, line: int) -> bool:
+    """Return whether GPUs are free for the first job of a line, and quota is available."""
+    gpus = q.lines[line]["gpus"]
+    if gpus > unclaimed_gpus(sim, q) or not admits(q, leaf, gpus):
+        return False
+    row = q.waiters[q.lines[line]["begin"]]
+    return not asks_rule(sim, q, row) or fits(sim, sim.jobs[row]["job_class"], gpus, q.memory["rule"])
 
 
 @kernel(lazy=True)
@@ -143,7 +149,7 @@ def gather(sim: Run, q: Queues) -> None:
             row = q.waiters[q.lines[line]["begin"]]
             gpus = q.lines[line]["gpus"]
             t["mode"] = FITS
-            if fits_now(sim, q, leaf, gpus):
+            if fits_now(sim, q, leaf, line):
                 t["borrowing"] = q.tenants[lowest_fit(q, leaf, gpus)]["height"]
             else:
                 found = NO_VICTIMS
@@ -240,7 +246,7 @@ def serve(sim: Run, q: Queues) -> bool:
         m["searched"] = -1
         reserve_for(q, leaf, line)
     elif t["mode"] == FITS:
-        if fits_now(sim, q, leaf, q.lines[line]["gpus"]):
+        if fits_now(sim, q, leaf, line):
             m["searched"] = -1
             m["acted"] = 1
             m["job"] = row
@@ -262,7 +268,7 @@ def enter(sim: Run, q: Queues) -> bool:
     """Return whether the job whose victims are preempted, ``job``, can start; otherwise it claims their GPUs."""
     line = q.tenants[q.memory["leaf"]]["cursor"]
     q.memory["job"] = q.waiters[q.lines[line]["begin"]]
-    if fits_now(sim, q, q.memory["leaf"], q.lines[line]["gpus"]):
+    if fits_now(sim, q, q.memory["leaf"], line):
         return True
     claim(q, line)
     return False

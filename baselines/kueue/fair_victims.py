@@ -212,7 +212,7 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                     t["later"] = 1
                     continue
             q.found_in[victim] = m["search"]
-            take_victim(q, victim)
+            take_victim(sim, q, victim)
             compute_shares(q, owner)
             if strategy == 1:  # it takes one job of each leaf
                 left = drop_leaf(q, at, left)

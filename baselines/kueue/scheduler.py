@@ -12,15 +12,15 @@ from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.baselines.queues.scheduler import QueueScheduler
 from gpusched_env.baselines.queues.state import ANY, KUEUE, LOWER, NEVER, NEWER, Rules
 from gpusched_env.baselines.registry import parameters_in
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.simulator import ClusterView
+from gpusched_env.simulator.scheduler import check_no_nan
 
 WITHIN: Final = {"never": NEVER, "lower": LOWER, "newer": NEWER}
 RECLAIM: Final = {"never": NEVER, "lower": LOWER, "any": ANY}
 BORROW_WITHIN: Final = {"never": 0, "lower": 1}
 QUEUEING: Final = {"best-effort": 0, "strict": 1}
-OF_QUEUE: Final = ("queueing", "within", "reclaim", "borrow_within", "threshold")  # that a tenant may set
 
 
 @dataclass
@@ -52,8 +52,10 @@ class Kueue(QueueScheduler):
     Notes
     -----
     docs/kueue.md lists all choices. If preemption is free, a job starts at once after its victims have gone; otherwise
-    quota and GPUs are kept for it until then. The field ``queue`` of a scenario overrides ``queueing``. The field
-    ``rules`` of a tenant sets the first five parameters for its queue, as a ClusterQueue does.
+    quota and GPUs are kept for it until then. As in Kueue without Topology-Aware Scheduling, victims are chosen by
+    quota, whatever number of nodes a job demands, so it may find no place after they have gone. The field ``queue`` of
+    a scenario overrides ``queueing``. The field ``rules`` of a tenant sets the first five parameters for its queue, as
+    a ClusterQueue does.
 
     References
     ----------
@@ -87,9 +89,11 @@ class Kueue(QueueScheduler):
         for name, text in zip(tenants.names, tenants.rules, strict=True):
             where = f"tenant {name!r}, rules {text!r}"
             own = parameters_in(type(self), where, text)
-            if wrong := next((key for key in own if key not in OF_QUEUE), None):
-                raise SchedulerError(f"{where}: {unknown_name('rule of a queue', wrong, OF_QUEUE)}")
-            found.append(dataclasses.replace(self, **own).rules(view))
+            check_no_nan(own, where)
+            try:
+                found.append(dataclasses.replace(self, **own).rules(view))
+            except SchedulerError as error:
+                raise SchedulerError(f"{where}: {error}") from error
         return found
 
     def rules(self, view: ClusterView) -> Rules:

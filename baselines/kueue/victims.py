@@ -23,6 +23,9 @@ from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import admits, hold, lowest_fit
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.placement.placing import fits
+from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.planning import lend
 from gpusched_env.core.state import Run
 
 Array = np.ndarray
@@ -119,14 +122,32 @@ def next_borrower(sim: Run, q: Queues, leaf: int, fit: int, outside: bool, below
 
 
 @kernel
+def has_place(sim: Run, q: Queues, gpus: int, freed: int) -> bool:
+    """Return whether the placement rule finds a place for the job of the search, while ``freed`` held GPUs are lent."""
+    sim.world["free_gpus"] += freed
+    found = fits(sim, q.memory["asks"], gpus, q.memory["rule"])
+    sim.world["free_gpus"] -= freed
+    return found
+
+
+@kernel
+def offer(sim: Run, q: Queues, row: int, free: bool) -> None:
+    """Let the GPUs of a job seem free to the placement rule, or end this, if the search asks the rule."""
+    if q.memory["asks"] >= 0:
+        number = sim.jobs[row]["replica"]
+        lend(sim, number, FREE if free else number)
+
+
+@kernel
 def would_fit(sim: Run, q: Queues, leaf: int, gpus: int, freed: int, borrowing: bool) -> bool:
     """Return whether a job fits once all jobs in a checkpoint, and its victims with ``freed`` GPUs, are gone."""
     t = q.tenants[leaf]
     if not borrowing and t["use"] + gpus > t["sub"]:
         return False
-    if gpus > sim.world["free_gpus"] + sim.world["checkpointing_gpus"] - q.memory["claimed_gpus"] + freed:
+    freed += sim.world["checkpointing_gpus"]
+    if gpus > sim.world["free_gpus"] - q.memory["claimed_gpus"] + freed or not admits(q, leaf, gpus):
         return False
-    return admits(q, leaf, gpus)
+    return q.memory["asks"] < 0 or has_place(sim, q, gpus, freed)
 
 
 @kernel
@@ -138,9 +159,10 @@ def take_nobody(q: Queues) -> None:
 
 
 @kernel
-def take_victim(q: Queues, victim: int) -> None:
+def take_victim(sim: Run, q: Queues, victim: int) -> None:
     """Append a job to the targets and subtract it from the usage."""
     m = q.memory
+    offer(sim, q, victim, True)
     q.targets[m["taken"]] = victim
     m["taken"] += 1
     m["freed"] += gang_of(q, victim)
@@ -174,6 +196,7 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: b
             owner = q.owner[q.line_of[victim]]
             size = gang_of(q, victim)
             hold(q, owner, size)
+            offer(sim, q, victim, False)
             if would_fit(sim, q, leaf, gpus, freed - size, borrowing) and keeps_order(q, leaf, gpus):
                 freed -= size
                 kept -= 1
@@ -181,7 +204,10 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: b
                     q.targets[k] = q.targets[k + 1]
             else:
                 hold(q, owner, -size)
+                offer(sim, q, victim, True)
     count_jobs(q, q.targets, kept, 1)
+    for i in range(kept):
+        offer(sim, q, q.targets[i], False)
     return kept if fits else NO_VICTIMS
 
 
@@ -192,7 +218,7 @@ def own_victims(sim: Run, q: Queues, leaf: int, row: int, borrowing: bool, fits:
     gpus = gang_of(q, row)
     at = next_own(sim, q, leaf, row, t["running"] - 1)
     while at >= 0 and not fits:
-        take_victim(q, q.runners[t["runners"] + at])
+        take_victim(sim, q, q.runners[t["runners"] + at])
         fits = would_fit(sim, q, leaf, gpus, q.memory["freed"], borrowing)
         at = next_own(sim, q, leaf, row, at - 1)
     return put_back(sim, q, leaf, gpus, borrowing, fits)
@@ -264,7 +290,7 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
         other = q.tenants[node]
         victim = q.runners[other["runners"] + other["next"]]
         other["next"] -= 1
-        take_victim(q, victim)
+        take_victim(sim, q, victim)
         fits = would_fit(sim, q, leaf, gpus, m["freed"], borrowing)
     return own_victims(sim, q, leaf, row, borrowing, fits)
 

@@ -61,6 +61,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("taken", "<i8"),  # victims of this search, in ``targets``
         ("freed", "<i8"),  # [GPU] that they hold
         ("reclaims", "<i8"),  # 1 = this search takes jobs from other queues of KAI
+        ("asks", "<i8"),  # job class for which this search asks the placement rule, too; -1 = none
     ]
 )
 TENANT_DTYPE: Final = np.dtype(
@@ -76,7 +77,7 @@ TENANT_DTYPE: Final = np.dtype(
         ("borrow", "<i8"),  # [GPU] beyond ``sub``
         ("most", "<i8"),  # [GPU] cap of ``held``
         ("begin", "<i8"),  # first of its lines
-        ("lines", "<i8"),  # number of its lines: one for each gang size and needs of its jobs; inner tenants have none
+        ("lines", "<i8"),  # number of its lines: one for each gang size, needs and nodes; inner tenants have none
         ("runners", "<i8"),  # first of its entries of ``runners``
         # rules of its jobs, fixed
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks the queue
@@ -116,6 +117,7 @@ PARKED_DTYPE: Final = np.dtype(
         ("returns", "<i8"),  # :func:`waiting.chances` then
         ("point", "<i8"),  # or: number of the decision point until whose end the line is parked
         ("claims", "<i8"),  # 1 = at that decision point, the job claimed GPUs of jobs in a checkpoint
+        ("refused", "<i8"),  # 1 = enough GPUs were free, but no place: victims may help
     ]
 )
 
@@ -180,7 +182,8 @@ def build(instance: Instance, replicas: int, rules: Rules, own: Sequence[Rules] 
         tenants[name] = [one.get(name, 0) for one in own]
 
     needs = instance.needs if rules["policy"] == DRF else np.zeros((jobs, 0), np.int64)
-    examples, line_of, counts = _kinds(of_job, gangs, *needs.T)
+    where = [] if instance.node_rooms is None else [instance.class_set, instance.class_counts]
+    examples, line_of, counts = _kinds(of_job, gangs, *needs.T, *(part[instance.job_class] for part in where))
     owner = of_job[examples].astype(np.int32)
     lines = np.zeros(len(examples), LINE_DTYPE)
     lines["gpus"], lines["begin"] = gangs[examples], np.cumsum(counts) - counts
@@ -195,7 +198,7 @@ def build(instance: Instance, replicas: int, rules: Rules, own: Sequence[Rules] 
         memory[name] = rules.get(name, 0)
     memory["preempts"] = (tenants["within"] != NEVER).any() or (tenants["reclaim"] != NEVER).any()
     memory["gpus"] = instance.cluster.gpus
-    memory["read"] = -1
+    memory["read"] = memory["asks"] = -1
     amounts = [one.amount for one in instance.tenants.resources] if instance.tenants and needs.shape[1] else []
     sizes = {"tenants": len(tenants), "lines": len(lines), "jobs": jobs, "replicas": replicas}
     sizes["resources"] = len(amounts)

@@ -1,7 +1,8 @@
-"""The waiting jobs of each leaf, in a line for each gang size, and for each of their needs if other resources count.
+"""The waiting jobs of each leaf, in a line for each gang size and for the nodes that the jobs may use.
 
-If the first job of a line finds no place, no other job of it does: the line is parked until GPUs come free or another
-job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants deserve.
+Where other resources count, there is also a line for each of the needs. If the first job of a line finds no place, no
+other job of it does: the line is parked until GPUs come free or another job becomes its first; with Volcano and KAI
+also until a job arrives, which changes what tenants deserve.
 A job whose victims are in a checkpoint claims their GPUs. Jobs with claims are served first at each decision point,
 until their victims have gone; otherwise jobs could preempt each other in circles.
 """
@@ -14,6 +15,7 @@ from gpusched_env.baselines.queues.state import KAI, KUEUE, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import ask, hold, spend, take
 from gpusched_env.core.driver import NOTHING, START
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.placement.taking import in_parts
 from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
 from gpusched_env.event_log import START as STARTED
@@ -187,6 +189,7 @@ def park(sim: Run, q: Queues, line: int) -> None:
     p["returns"] = chances(sim, q)
     p["point"] = -1
     p["claims"] = 0
+    p["refused"] = 0
 
 
 @kernel
@@ -197,7 +200,23 @@ def park_for_now(q: Queues, line: int) -> None:
     p["returns"] = -1
     p["point"] = q.memory["point"]
     p["claims"] = 0
+    p["refused"] = 0
     q.memory["again"] = 1
+
+
+@kernel
+def unpark_refused(q: Queues) -> None:
+    """Unpark the lines whose first job lacks only a place, so that it may preempt."""
+    for line in range(len(q.lines)):
+        if q.parked[line]["refused"]:
+            q.parked[line]["refused"] = 0
+            q.parked[line]["row"] = -1
+
+
+@helper
+def asks_rule(sim: Run, q: Queues, row: int) -> bool:
+    """Return whether numbers of GPUs do not tell if a job has a place; the quota of Kueue does not look at nodes."""
+    return q.memory["policy"] in (VOLCANO, KAI) and in_parts(sim, sim.jobs[row]["job_class"])
 
 
 @helper
@@ -207,6 +226,7 @@ def settle(sim: Run, q: Queues) -> None:
     row = m["job"]
     if m["action"] == START and sim.jobs[row]["status"] == WAITING:
         park(sim, q, q.line_of[row])
+        q.parked[q.line_of[row]]["refused"] = m["preempts"] and asks_rule(sim, q, row)
     m["action"] = NOTHING
     open_all(sim, q)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpusched_env.baselines.fair_sharing.orders import first_tenant, serve
 from gpusched_env.baselines.kueue.admission import enter, evict, fits_now
 from gpusched_env.baselines.queues.state import Queues
-from gpusched_env.baselines.queues.waiting import first_claim, first_of, park, park_for_now
+from gpusched_env.baselines.queues.waiting import first_claim, first_of, park, park_for_now, unpark_refused
 from gpusched_env.baselines.volcano_kai.shares import deserve
 from gpusched_env.baselines.volcano_kai.victims import find_victims
 from gpusched_env.core.driver import NOTHING, PREEMPT, START
@@ -39,7 +39,7 @@ def serve_claims(sim: Run, q: Queues) -> int:
     for leaf in range(1, len(q.tenants)):
         line = first_claim(q, leaf)
         while line >= 0:
-            if fits_now(sim, q, leaf, q.lines[line]["gpus"]):
+            if fits_now(sim, q, leaf, line):
                 q.memory["job"] = q.waiters[q.lines[line]["begin"]]
                 return -START
             if ask_for_victims(sim, q, leaf, line, True):
@@ -52,6 +52,7 @@ def serve_claims(sim: Run, q: Queues) -> int:
 @kernel
 def reclaim(sim: Run, q: Queues) -> bool:
     """Find victims for the first job that has some; return False if there is none."""
+    unpark_refused(q)
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
         t["line"] = first_of(sim, q, leaf, sim.world["gpus"]) if t["lines"] > 0 and t["waiting"] > 0 else -1

@@ -38,7 +38,8 @@ class DeservedShares(OrderedQueues):
 
     Notes
     -----
-    GPUs are the only resource. A job is a gang of one size, which is preempted whole. docs/volcano.md lists all choices
+    GPUs are the only resource. A job is a gang of one size, which is preempted whole. If a job demands a number of
+    nodes, others are preempted only if the placement rule then finds a place for it. docs/volcano.md lists all choices
     and what is left out.
 
     References

@@ -1,6 +1,7 @@
 """Whom jobs of Volcano and KAI preempt: lower priorities in the own queue, and jobs of queues beyond what they deserve.
 
-Gangs are preempted whole. Jobs in a checkpoint count as gone already, as in kueue/victims.py.
+Gangs are preempted whole. Jobs in a checkpoint count as gone already, as in kueue/victims.py. Jobs in parts that are
+not split over nodes have victims only if the placement rule then finds a place.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from gpusched_env.baselines.kueue.victims import (
     count_jobs,
     gang_of,
     is_spared,
+    offer,
     own_victims,
     put_back,
     restart_search,
@@ -20,6 +22,7 @@ from gpusched_env.baselines.kueue.victims import (
 )
 from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import KAI, NEVER, Queues
+from gpusched_env.baselines.queues.waiting import asks_rule
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
@@ -103,7 +106,7 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
         if node < 0:
             break
         t = q.tenants[node]
-        take_victim(q, q.runners[t["runners"] + t["next"]])
+        take_victim(sim, q, q.runners[t["runners"] + t["next"]])
         t["next"] -= 1
         fits = would_fit(sim, q, leaf, gpus, m["freed"], True) and keeps_order(q, leaf, gpus)
     return put_back(sim, q, leaf, gpus, True, fits)
@@ -115,10 +118,14 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
     Volcano preempts inside the queue first, KAI reclaims first.
     """
-    count_jobs(q, q.stopping, q.memory["stopping"], -1)
+    m = q.memory
+    m["asks"] = sim.jobs[row]["job_class"] if asks_rule(sim, q, row) else -1
+    count_jobs(q, q.stopping, m["stopping"], -1)
+    for i in range(m["stopping"]):
+        offer(sim, q, q.stopping[i], True)
     if would_fit(sim, q, leaf, gang_of(q, row), 0, True):
         found = 0
-    elif q.memory["policy"] == KAI:
+    elif m["policy"] == KAI:
         found = reclaim_others(sim, q, leaf, row)
         if found == NO_VICTIMS:
             take_nobody(q)
@@ -128,5 +135,8 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
         found = own_victims(sim, q, leaf, row, True, False)
         if found == NO_VICTIMS:
             found = reclaim_others(sim, q, leaf, row)
-    count_jobs(q, q.stopping, q.memory["stopping"], 1)
+    count_jobs(q, q.stopping, m["stopping"], 1)
+    for i in range(m["stopping"]):
+        offer(sim, q, q.stopping[i], False)
+    m["asks"] = -1
     return found

@@ -19,6 +19,7 @@ from gpusched_env.support.plain_data import set_fields
 
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
+QUEUE_RULES: Final = ("queueing", "within", "reclaim", "borrow_within", "threshold")  # parameters of ``kueue``
 UNLIMITED: Final = -1
 NO_LIMIT: Final = 1 << 40  # [GPU] more than any cluster has
 _DRAW: Final = 0x7E4A47  # separates these draws from others with the same seed
@@ -38,14 +39,15 @@ class Tenant:
     lend : GPUs of its quota that others may take [GPU]; None = all
     most : GPUs that its jobs may hold at any time [GPU]; None = any number
     jobs : jobs of it that may run at any time; None = any number. Only ``slurm`` knows this limit
-    rules : parameters of ``kueue`` for the jobs of this leaf, as in a spec: "queueing=strict,within=lower"; empty =
-        those of the scheduler
+    rules : those of QUEUE_RULES, parameters of ``kueue``, for the jobs of this leaf, as in a spec:
+        "queueing=strict,within=lower"; empty = those of the scheduler. Other schedulers know no rules of queues and
+        ignore them
     demand : share of the jobs of a generated workload that belong to this leaf, relative to other leaves; a log that
         names the tenants of its jobs needs none
 
     Raises
     ------
-    ScenarioError : an empty name, a weight that is not finite and > 0, or a negative number
+    ScenarioError : an empty name, a weight that is not finite and > 0, a negative number, or unknown rules
     """
 
     name: str
@@ -73,6 +75,13 @@ class Tenant:
             raise ScenarioError(f"tenant {self.name!r}: jobs is {self.jobs}: give a number of jobs from 1 to 2**53")
         if not (self.demand >= 0 and math.isfinite(self.demand)):
             raise ScenarioError(f"tenant {self.name!r}: demand is {self.demand}: give a finite number >= 0")
+        for rule in self.rules.split(",") if self.rules else ():
+            name, equals, value = rule.partition("=")
+            where = f"tenant {self.name!r}, rules {self.rules!r}"
+            if not (name and equals and value):
+                raise ScenarioError(f"{where}: {rule!r} is not of the form rule=value")
+            if name not in QUEUE_RULES:
+                raise ScenarioError(f"{where}: {unknown_name('rule of a queue', name, QUEUE_RULES)}")
 
 
 @dataclass(frozen=True)
@@ -117,8 +126,8 @@ class Tenants:
 
     Raises
     ------
-    ScenarioError : a burst below 1, two tenants or two QOS of one name, an unknown parent, a cycle of parents, an
-        unknown QOS, or a QOS that may preempt itself
+    ScenarioError : a burst below 1, two tenants or two QOS of one name, an unknown parent, a cycle of parents, rules of
+        a tenant that is no leaf, an unknown QOS, or a QOS that may preempt itself
     """
 
     tree: tuple[Tenant, ...] = ()
@@ -134,6 +143,11 @@ class Tenants:
         if not (self.burst >= 1 and math.isfinite(self.burst)):
             raise ScenarioError(f"tenants.burst is {self.burst}: give a finite number of jobs >= 1")
         _in_order(self.tree)
+        parents = {tenant.parent for tenant in self.tree}
+        for tenant in self.tree:
+            if tenant.rules and tenant.name in parents:
+                what = f"tenant {tenant.name!r}: rules {tenant.rules!r} have no effect, as it is no leaf"
+                raise ScenarioError(f"{what}; give them to the tenants below it that have jobs")
         ranks_of(self.qos)
 
     def assign(self, workload: Workload, seed: int) -> Workload:

@@ -28,7 +28,7 @@ from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.tenants import PRIORITY, Resource, Tenant, Tenants
-from gpusched_env.problem.workload import TENANT, Workload
+from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.simulator import Simulation, simulate
 from tests.theory.test_queues import erlang_c, recursion
 
@@ -45,12 +45,18 @@ Job = tuple[float, str, int, float, float]  # arrival [s], tenant, GPUs, run tim
 
 
 def shared(
-    tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, checkpoint_s: float = 0.0, restore_s: float = 0.0
+    tree: Sequence[Tenant],
+    jobs: Sequence[Job],
+    cluster: str,
+    checkpoint_s: float = 0.0,
+    restore_s: float = 0.0,
+    **more: Sequence[object],
 ) -> Instance:
-    """Jobs of tenants, with the same run time on every placement."""
+    """Jobs of tenants, with the same run time on every placement, and ``more`` attributes of sorted jobs."""
     jobs = sorted(jobs, key=lambda job: job[0])
     workload = Workload.from_columns([j[0] for j in jobs], [j[2] for j in jobs], [j[3] for j in jobs])
     attributes = {TENANT: np.array([j[1] for j in jobs]), PRIORITY: np.array([j[4] for j in jobs])}
+    attributes |= {name: np.array(values) for name, values in more.items()}
     return Instance(
         Cluster.parse(cluster),
         workload.unchecked_replace(attributes=attributes),
@@ -70,6 +76,62 @@ def preempted(instance: Instance, spec: str) -> list[int]:
 def last_start(instance: Instance, spec: str) -> float:
     """Start of the last job [s], by the compiled loop and by ``decide``."""
     return float(job_times(instance, play_both(instance, spec))["first_start_s"][-1])
+
+
+# --- jobs that may use only some nodes
+
+QUEUES = [name for name in NAMES if not name.startswith("slurm")]  # its backfill has cycles of its own
+
+
+@pytest.mark.parametrize("spec", QUEUES)
+def test_a_job_of_one_node_does_not_block_one_that_may_be_split(spec: str) -> None:
+    """Three GPUs are free on each node: too few for a gang of 6 on one node, enough for one that may be split."""
+    jobs = [(0, "A", 5, 100, 0), (0, "A", 5, 100, 0), (1, "A", 6, 50, 0), (2, "A", 6, 50, 0)]
+    nodes = [1, 1, 1, 0]
+    assert last_start(shared([Tenant("A", quota=16)], jobs, "2x8", min_nodes=nodes, max_nodes=nodes), spec) == 2
+
+
+@pytest.mark.parametrize("spec", QUEUES)
+def test_a_job_of_one_gpu_type_does_not_block_one_of_another(spec: str) -> None:
+    jobs = [(0, "A", 8, 100, 0), (1, "A", 8, 50, 0), (2, "A", 8, 50, 0)]
+    types = ["T4", "T4", "H100"]
+    workload = shared([Tenant("A", quota=16)], jobs, "2x8", gpu_types=types).workload
+    workload = dataclasses.replace(workload, profiles=Profiles.unit("T4", "H100"))
+    tenants = Tenants((Tenant("A", quota=16),))
+    assert last_start(Instance(Cluster.parse("1x8@T4,1x8@H100"), workload, tenants=tenants), spec) == 2
+
+
+def on_one_node(jobs: Sequence[Job], checkpoint_s: float) -> Instance:
+    """Two nodes of 8 GPUs, and jobs none of which is split over nodes."""
+    one = [1] * len(jobs)
+    return shared([Tenant("A", quota=16)], jobs, "2x8", checkpoint_s, min_nodes=one, max_nodes=one)
+
+
+@pytest.mark.parametrize("checkpoint_s", [0.0, 2.0])
+@pytest.mark.parametrize("spec", ["kai", "volcano"])
+@pytest.mark.parametrize(
+    ("jobs", "gone"),
+    [
+        # one gang of 4 GPUs on each node is the newest; both on one node must go
+        ([(0, "A", 4, 99, 0), (0, "A", 4, 5, 0), (0, "A", 4, 99, 0), (3, "A", 4, 99, 0), (6, "A", 4, 99, 0)], {2, 3}),
+        # 8 GPUs are free, 4 of each node: one gang must go
+        ([(0, "A", 4, 99, 0), (0, "A", 4, 5, 0), (0, "A", 4, 99, 0)], {2}),
+        # no node can be emptied
+        ([(0, "A", 4, 99, 0), (1, "A", 4, 99, 9), (2, "A", 4, 99, 0), (3, "A", 4, 99, 9)], set()),
+    ],
+)
+def test_gangs_of_volcano_and_kai_are_preempted_only_for_a_place(
+    spec: str, checkpoint_s: float, jobs: list[Job], gone: set[int]
+) -> None:
+    instance = on_one_node([*jobs, (10, "A", 8, 20, 5)], checkpoint_s)
+    assert set(preempted(instance, spec)) == gone
+    assert last_start(instance, spec) == (10 + checkpoint_s if gone else 100)
+
+
+def test_kueue_counts_gpus_when_it_preempts() -> None:
+    """Without its topologies Kueue looks at quotas only: the newest gangs go, one on each node."""
+    jobs = [(0, "A", 4, 99, 0), (0, "A", 4, 5, 0), (0, "A", 4, 99, 0), (3, "A", 4, 99, 0), (6, "A", 4, 99, 0)]
+    assert preempted(on_one_node([*jobs, (10, "A", 8, 20, 5)], 0.0), "kueue:within=lower") == [4, 3]
 
 
 # --- Kueue's documentation, by hand

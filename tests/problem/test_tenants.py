@@ -66,6 +66,10 @@ def test_without_a_tree_each_name_is_a_tenant_and_without_names_all_jobs_belong_
     [
         (lambda: Tenants((Tenant("a"), Tenant("a", "b"))), "'a' is listed twice"),
         (lambda: Tenants((Tenant("a", "b"), Tenant("b", "a"))), "cycle"),
+        (lambda: Tenant("q", rules="garbage!!"), "tenant 'q', rules 'garbage!!': 'garbage!!' is not of the form"),
+        (lambda: Tenant("q", rules="within="), "tenant 'q', rules 'within=': 'within=' is not of the form"),
+        (lambda: Tenant("q", rules="within=any,fair=on"), "tenant 'q', .*unknown rule of a queue 'fair'"),
+        (lambda: Tenants((Tenant("c", rules="within=any"), Tenant("q", "c"))), "tenant 'c': rules .* no leaf"),
         (lambda: Tenants((Tenant("a", "labb"), Tenant("lab"))), "did you mean 'lab'"),
         (lambda: Tenant("a", weight=0.0), "weight is 0.0"),
         (lambda: Tenant("a", quota=-1), "quota is -1"),
