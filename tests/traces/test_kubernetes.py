@@ -28,6 +28,7 @@ from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
 from gpusched_env.traces.kubernetes.pods import PodObject
+from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.reading import resolve_source
 from gpusched_env.twin.snapshot_sources import snapshot_of
 
@@ -249,6 +250,20 @@ def test_exports_of_several_days_are_joined(tmp_path: Path) -> None:
         assert report.rows == report.kept + sum(report.dropped.values()) == sum(map(len, exports))
     with pytest.raises(TraceError, match="'n/b': this id occurs twice"):
         read(tmp_path, "kubernetes", pod("b", 2, 3), pod("b", 2, 3))
+
+
+def test_the_newest_record_of_a_pod_counts_in_any_order_of_the_exports(tmp_path: Path) -> None:
+    """pods-10 is newer than pods-9, and a pod that has ended newer than the same one before, wherever it is."""
+    early, late = [pod("a", 2, None), pod("b", 2, 8)], [pod("a", 2, 12)]
+    for names in (("pods-9", "pods-10"), ("z", "a")):
+        for name, objects in zip(names, (early, late), strict=True):
+            (tmp_path / f"{name}.json").write_text("\n".join(map(json.dumps, objects)))
+        assert sorted(read_trace(f"kubernetes:{tmp_path}/*.json")[0].jobs["duration_s"].tolist()) == [360, 600]
+        for name in names:
+            (tmp_path / f"{name}.json").unlink()
+    for i in (9, 10, 100):
+        (tmp_path / f"day-{i}.json").touch()
+    assert [one.name for one in trace_files(tmp_path / "day-*.json")] == ["day-9.json", "day-10.json", "day-100.json"]
 
 
 def test_pods_that_replace_others_do_not_add_up(tmp_path: Path) -> None:
