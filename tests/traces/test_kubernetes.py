@@ -537,6 +537,30 @@ def test_nodes_are_a_cluster(tmp_path: Path) -> None:
         read_cluster(f"kubernetes:{path}")
 
 
+def test_nodes_that_start_no_jobs_are_closed(tmp_path: Path) -> None:
+    """Also those whose condition Ready is False or Unknown, and those that Kubernetes tainted; not those of a site."""
+
+    def tainted(name: str, key: str, effect: str) -> dict[str, Any]:
+        return node(name, "8", taints=[{"key": key, "effect": effect}])
+
+    nodes = [node("ready", "8"), node("cordoned", "8", unschedulable=True), node("dead", "8"), node("lost", "8")]
+    for one, status in zip((nodes[0], *nodes[2:]), ("True", "False", "Unknown"), strict=True):
+        one["status"]["conditions"] = [condition("MemoryPressure", 1, "False"), condition("Ready", 1, status)]
+    nodes += [
+        tainted("unreachable", "node.kubernetes.io/unreachable", "NoExecute"),
+        tainted("full", "node.kubernetes.io/disk-pressure", "NoSchedule"),
+        tainted("perhaps", "node.kubernetes.io/x", "PreferNoSchedule"),
+        tainted("gpu", "nvidia.com/gpu", "NoSchedule"),
+    ]
+    path = tmp_path / "nodes.json"
+    path.write_text(json.dumps(nodes))
+    assert kubernetes_node_names(path)[1] == ("cordoned", "dead", "lost", "unreachable", "full")
+    cluster, report = read_cluster(f"kubernetes:{path}")
+    assert cluster.gpus == 64
+    told = {remark.partition(",")[0]: count for remark, count in report.notes.items()}
+    assert (told["nodes that are not ready"], told["nodes cordoned (unschedulable)"]) == (4, 1)
+
+
 def queue(name: str, quota: str, cohort: str = "", weight: str | None = None, **limits: str) -> dict[str, Any]:
     resource = {"name": GPU, "nominalQuota": quota, **limits}
     groups = [{"flavors": [{"name": "h100", "resources": [{"name": "cpu", "nominalQuota": "9"}, resource]}]}]
