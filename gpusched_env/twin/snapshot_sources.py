@@ -84,8 +84,9 @@ def _time_s(at: str, zoned: bool) -> float:
 def recorded_nodes(cluster: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the nodes of ``FORMAT:PATH``, in the order of the cluster, and of those that are closed.
 
-    Both are empty if it names none. Closed are nodes that are down, drained, in maintenance or cordoned. ``slurm`` and
-    ``kubernetes`` name nodes; a node of Slurm with GPUs of several types occurs once for each of them in the order.
+    Both are empty if it names none. Closed are nodes that are down, drained, in maintenance, cordoned or not ready.
+    ``slurm`` and ``kubernetes`` name nodes; a node of Slurm with GPUs of several types occurs once for each of them in
+    the order.
     """
     cluster = cluster.strip()
     kind, colon, path = cluster.partition(":")

@@ -28,6 +28,7 @@ from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
 from gpusched_env.traces.kubernetes.pods import PodObject
+from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.reading import resolve_source
 from gpusched_env.twin.snapshot_sources import snapshot_of
 
@@ -249,6 +250,20 @@ def test_exports_of_several_days_are_joined(tmp_path: Path) -> None:
         assert report.rows == report.kept + sum(report.dropped.values()) == sum(map(len, exports))
     with pytest.raises(TraceError, match="'n/b': this id occurs twice"):
         read(tmp_path, "kubernetes", pod("b", 2, 3), pod("b", 2, 3))
+
+
+def test_the_newest_record_of_a_pod_counts_in_any_order_of_the_exports(tmp_path: Path) -> None:
+    """pods-10 is newer than pods-9, and a pod that has ended newer than the same one before, wherever it is."""
+    early, late = [pod("a", 2, None), pod("b", 2, 8)], [pod("a", 2, 12)]
+    for names in (("pods-9", "pods-10"), ("z", "a")):
+        for name, objects in zip(names, (early, late), strict=True):
+            (tmp_path / f"{name}.json").write_text("\n".join(map(json.dumps, objects)))
+        assert sorted(read_trace(f"kubernetes:{tmp_path}/*.json")[0].jobs["duration_s"].tolist()) == [360, 600]
+        for name in names:
+            (tmp_path / f"{name}.json").unlink()
+    for i in (9, 10, 100):
+        (tmp_path / f"day-{i}.json").touch()
+    assert [one.name for one in trace_files(tmp_path / "day-*.json")] == ["day-9.json", "day-10.json", "day-100.json"]
 
 
 def test_pods_that_replace_others_do_not_add_up(tmp_path: Path) -> None:
@@ -520,6 +535,30 @@ def test_nodes_are_a_cluster(tmp_path: Path) -> None:
     path.write_text(json.dumps([node("a", "4"), node("a", "4")]))
     with pytest.raises(TraceError, match=r"record 2, field 'metadata.name': 'a': this node occurs twice"):
         read_cluster(f"kubernetes:{path}")
+
+
+def test_nodes_that_start_no_jobs_are_closed(tmp_path: Path) -> None:
+    """Also those whose condition Ready is False or Unknown, and those that Kubernetes tainted; not those of a site."""
+
+    def tainted(name: str, key: str, effect: str) -> dict[str, Any]:
+        return node(name, "8", taints=[{"key": key, "effect": effect}])
+
+    nodes = [node("ready", "8"), node("cordoned", "8", unschedulable=True), node("dead", "8"), node("lost", "8")]
+    for one, status in zip((nodes[0], *nodes[2:]), ("True", "False", "Unknown"), strict=True):
+        one["status"]["conditions"] = [condition("MemoryPressure", 1, "False"), condition("Ready", 1, status)]
+    nodes += [
+        tainted("unreachable", "node.kubernetes.io/unreachable", "NoExecute"),
+        tainted("full", "node.kubernetes.io/disk-pressure", "NoSchedule"),
+        tainted("perhaps", "node.kubernetes.io/x", "PreferNoSchedule"),
+        tainted("gpu", "nvidia.com/gpu", "NoSchedule"),
+    ]
+    path = tmp_path / "nodes.json"
+    path.write_text(json.dumps(nodes))
+    assert kubernetes_node_names(path)[1] == ("cordoned", "dead", "lost", "unreachable", "full")
+    cluster, report = read_cluster(f"kubernetes:{path}")
+    assert cluster.gpus == 64
+    told = {remark.partition(",")[0]: count for remark, count in report.notes.items()}
+    assert (told["nodes that are not ready"], told["nodes cordoned (unschedulable)"]) == (4, 1)
 
 
 def queue(name: str, quota: str, cohort: str = "", weight: str | None = None, **limits: str) -> dict[str, Any]:

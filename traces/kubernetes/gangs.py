@@ -65,16 +65,18 @@ class Gangs:
         self._known: dict[Words, int] = {}
         self._queues: dict[str, int] = {}
         self._kinds: set[str] = set()
-        self._newest: dict[str, int] = {}  # pod -> its place in the columns, if exports are joined
+        self._newest: dict[str, tuple[tuple[bool, float], int]] = {}  # pod -> its newest record, if exports are joined
         self.replaced: set[int] = set()  # numbers of the objects of which a newer export tells again
 
     def add(self, place: Place, number: int, pod: Pod, joined: bool = False) -> None:
-        """Add a pod, the object of this number; of several exports, which are ``joined``, its last record counts."""
+        """Add a pod, the object of this number; of several exports, which are ``joined``, its newest record counts."""
         if joined:
             identity = pod.uid or pod.name
-            if identity in self._newest:
-                self.replaced.add(self._numbers[self._newest[identity]])
-            self._newest[identity] = len(self._numbers)
+            age = pod.age
+            newest = self._newest.get(identity, (age, 0))
+            if newest[1]:
+                self.replaced.add(number if newest[0] > age else newest[1])
+            self._newest[identity] = max(newest, (age, number))
         self._jobs.append(place, "name of the job", pod.job)
         self._digests += _digest(f"{pod.job} {pod.job_uid}".rstrip())
         self._kinds.add(pod.job[: pod.job.find("/")])

@@ -17,6 +17,7 @@ from gpusched_env.traces.kubernetes.objects import (
     parts_of_gpus,
     product,
     table,
+    tables,
     text,
 )
 from gpusched_env.traces.node_lists import NO_RACKS, Machines, in_racks
@@ -37,6 +38,8 @@ REPLICAS: Final = "nvidia.com/gpu.replicas"  # label: above 1, a GPU counts as s
 SLICED_TIME: Final = "GPUs that share their time, each of which counts as several"
 UNRACKED: Final = "nodes without a label of their rack, which become racks of their own kinds"
 CORDONED: Final = "nodes cordoned (unschedulable), when the file was written; they stay in the cluster"
+NOT_READY: Final = "nodes that are not ready, when the file was written; they stay in the cluster"
+FAULTS: Final = "node.kubernetes.io/"  # keys of the taints that Kubernetes sets; those of a site, jobs may tolerate
 OTHER: Final = "object of another kind than Node"
 
 
@@ -50,7 +53,7 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
 
 
 def kubernetes_node_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the nodes of :func:`read_kubernetes_nodes` in the order of its cluster, and the cordoned."""
+    """Return the names of the nodes of :func:`read_kubernetes_nodes` in the order of its cluster, and the closed."""
     return _read(path)[2:]
 
 
@@ -60,7 +63,7 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, 
     report.unit = "record"
     resource = _resource(path)
     seen: set[str] = set()
-    cordoned: list[str] = []
+    closed: list[str] = []
     nodes: list[tuple[int, str, str, str]] = []  # GPUs, type, rack and name
     for place, record in kubernetes_objects(path):
         if table(place, record).get("kind") != "Node":
@@ -77,9 +80,9 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, 
             report.rows += 1
             report.drop(reason, place.number)
             continue
-        if count and table(place, record, "spec").get("unschedulable") is True:
-            report.note(CORDONED, place.number)
-            cordoned.append(name)
+        if count and (why := _closed(place, record)):
+            report.note(why, place.number)
+            closed.append(name)
         machines.add(place, 1, count, gpu_type)
         if count:
             rack = "/".join(text(place, marks, key) for key in RACKS)
@@ -92,7 +95,22 @@ def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...], tuple[str, 
         del report.notes[NO_RACKS]
         report.notes |= {UNRACKED: free} if free else {}
     groups, names = in_racks(nodes)
-    return Cluster(groups), report, tuple(names), tuple(cordoned)
+    return Cluster(groups), report, tuple(names), tuple(closed)
+
+
+def _closed(place: Place, record: Table) -> str:
+    """Return why a node starts no jobs; "" = it does."""
+    spec = table(place, record, "spec")
+    if spec.get("unschedulable") is True:
+        return CORDONED
+    faults = [
+        text(place, one, "effect") in ("NoSchedule", "NoExecute")
+        for one in tables(place, spec, "taints")
+        if text(place, one, "key").startswith(FAULTS)
+    ]
+    conditions = tables(place, table(place, record, "status"), "conditions")
+    unready = (one.get("status") != "True" for one in conditions if one.get("type") == "Ready")
+    return NOT_READY if any(faults) or any(unready) else ""
 
 
 def _divided(place: Place, marks: Table, gpu_type: str) -> str:

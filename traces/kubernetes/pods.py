@@ -111,6 +111,11 @@ class Pod(msgspec.Struct, gc=False):
     priority: int
 
     @property
+    def age(self) -> tuple[bool, float]:
+        """What is larger in newer records of a pod: whether it has ended, and its latest time."""
+        return self.words.phase in ENDED, max((one for one in self.times_s if one < math.inf), default=-math.inf)
+
+    @property
     def grouped(self) -> bool:
         """Whether it names a group."""
         return self.job.startswith(f"{GROUP}/")

@@ -7,6 +7,7 @@ import glob
 import gzip
 import io
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,17 +59,25 @@ def _open(path: Path) -> io.BufferedReader:
 
 
 def trace_files(path: Path) -> list[Path]:
-    """Return the files of a log: the path, or those that its commas and its ``*``, ``?`` and ``[]`` name, in order."""
+    """Return the files of a log: the path, or those that its commas and its ``*``, ``?`` and ``[]`` name, in order.
+
+    Of names with numbers, 9 precedes 10.
+    """
     text = str(path)
     if path.exists() or not any(mark in text for mark in ",*?["):
         return [path]
     found: list[Path] = []
     for part in map(os.path.expanduser, text.split(",")):
-        names = sorted(glob.glob(part)) if glob.has_magic(part) else [part]
+        names = sorted(glob.glob(part), key=_natural) if glob.has_magic(part) else [part]
         if not names:
             raise TraceError(f"{part}: no file has such a name; check the path after the format's colon")
         found += map(Path, names)
     return found
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    """Return a key that orders the digits in names as numbers."""
+    return [int(one) if i % 2 else one for i, one in enumerate(re.split(r"(\d+)", name))], name
 
 
 def each_trace(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
