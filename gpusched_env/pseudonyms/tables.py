@@ -28,7 +28,7 @@ HEADERS: Final = {
     "id": "JOBID", "user": "USER", "account": "ACCOUNT", "partition": "PARTITION", "qos": "QOS", "state": "STATE",
     "elapsed": "TIME", "limit": "TIME_LIMIT", "submit": "SUBMIT_TIME", "start": "START_TIME", "count": "NODES",
     "nodes": "NODELIST", "place": "NODELIST(REASON)", "reason": "REASON", "per_node": "TRES_PER_NODE",
-    "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY",
+    "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY", "most": "MAX_NODES",
 }  # fmt: skip
 OTHER: Final = "Other"
 # Word of a job that waits or is held for another reason
@@ -67,7 +67,7 @@ def _squeue_value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
         told = without_fate(text)
         return rename_jobs(told, lambda job: names.number("job", job)) if told and well_formed(told) else ""
     if name == "per_node":
-        return "N/A" if text in ("", "N/A") else gpu_entries(text, names).replace("(null)", "N/A")
+        return text if text in ("", "N/A") else gpu_entries(text, names).replace("(null)", "")  # N/A has a meaning
     if name == "tres":
         return known_resources(text, names)
     if name == "state":
