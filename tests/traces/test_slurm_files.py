@@ -438,6 +438,18 @@ BLOCKS = """\
 """
 
 
+def test_files_that_include_many_others_are_refused(tmp_path: Path) -> None:
+    """Each file includes the next one ten times: 11,110 in all, and ten times more for each further level."""
+    for level in range(4):
+        (tmp_path / f"f{level}.conf").write_text(f"Include f{level + 1}.conf\n" * 10)
+    (tmp_path / "f4.conf").write_text("\n")
+    (tmp_path / "slurm.conf").write_text("NodeName=a Gres=gpu:4\nInclude f0.conf\n")
+    with pytest.raises(TraceError, match="line [0-9]+, field 'Include': .*more than 1,000 files are included; remove"):
+        read_slurm_cluster(tmp_path / "slurm.conf")
+    (tmp_path / "f0.conf").write_text("Include f4.conf\n" * 999)
+    assert len(read_slurm_cluster(tmp_path / "slurm.conf")[0].nodes) == 1
+
+
 def test_a_topology_of_yaml_is_that_of_its_lines_in_topology_conf(tmp_path: Path) -> None:
     (tmp_path / "topology.conf").write_text("SwitchName=other Nodes=g01,h3\n")  # Slurm ignores it beside topology.yaml
     (tmp_path / "topology.yaml").write_text(TREE)
