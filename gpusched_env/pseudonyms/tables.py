@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.slurm_files import gpu_entries, known_resources, plain, told_word
+from gpusched_env.pseudonyms.slurm_files import gpu_entries, known_resources, plain, refuse_json, told_word
 from gpusched_env.pseudonyms.words import fits
 from gpusched_env.support.files import whole
 from gpusched_env.traces.parsing.dependencies import rename_jobs, well_formed, without_fate
@@ -45,6 +45,7 @@ def pseudonymise_squeue(path: Path, out: Path, names: Pseudonyms) -> str:
 
 
 def _squeue_lines(path: Path, names: Pseudonyms) -> Iterator[str]:
+    refuse_json(path)
     header: list[str] = []
     for place, row in squeue_rows(path):
         if not header:
@@ -131,6 +132,7 @@ def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> s
 
 
 def _lines(kind: str, path: Path, names: Pseudonyms, lost: dict[str, None]) -> Iterator[str]:
+    refuse_json(path)
     choices, command = KINDS[kind]
     header: list[str] = []
     stamps = Stamps()

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table
+from gpusched_env.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table, writer_of
 from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import SlurmCluster, read_cluster, read_slurm_cluster, read_trace
 from gpusched_env.twin.outages import read_outages
@@ -446,6 +446,9 @@ def test_json_and_yaml_of_slurm_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "zebra").write_text(text)
     with pytest.raises(TraceError, match="gets no pseudonyms; give the table of text"):
         pseudonymise("slurm", tmp_path / "zebra", tmp_path / "out", Pseudonyms(KEY))
+    for kind in ("squeue", "sshare") if text[0] == "{" else ():
+        with pytest.raises(TraceError, match="JSON of Slurm gets no pseudonyms; give the table of text"):
+            writer_of(kind)(tmp_path / "zebra", tmp_path / "out", Pseudonyms(KEY))
 
 
 def test_an_include_is_refused(tmp_path: Path) -> None:
