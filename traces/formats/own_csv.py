@@ -64,7 +64,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     first: list[str] = []
     columns = [one.column for one in found.values()]
     if again := _Again(path, header) if jobs.merges and "id" not in found else None:
-        columns += again.columns
+        columns += [name for name in again.columns if name not in columns]
     for place, texts in csv_rows(path, columns):
         with skippable:
             row = dict(zip(found, texts, strict=False))
