@@ -432,6 +432,10 @@ def test_exports_that_overlap_are_one_log_in_which_the_newer_record_counts(tmp_p
         assert [one[1:] for one in jobs] == [one[1:] for one in wanted]
         assert dropped == counts
         assert found(f"auto:{tmp_path}/{source}", skip_bad_rows=True) == (jobs, counts)
+    _, report = read_trace(f"slurm:{tmp_path}/a-*.txt")
+    assert ": further run or part of a job, which is one job together with its first row (line 5 of a-04.txt)" in (
+        report.describe()
+    )
     assert [one[2] for one in found(f"slurm:{tmp_path}/turned.txt")[0]][:3] == [600.0, 3_600.0, 600.0]
     with pytest.raises(TraceError, match=r"b-\*.txt: no file has such a name"):
         found(f"slurm:{tmp_path}/b-*.txt")
