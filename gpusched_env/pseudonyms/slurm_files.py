@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import KEPT_ROLES, Pseudonyms
 from gpusched_env.pseudonyms.words import LISTED, entries, fits
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD
 from gpusched_env.traces.slurm_files.gres import NO_GRES
 from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.traces.slurm_files.json_tables import is_json
 from gpusched_env.traces.slurm_files.kinds import DEFAULT, table_rows
 from gpusched_env.traces.slurm_files.lines import Pairs, logical_lines, pairs_of, shown_records
 
@@ -161,6 +163,12 @@ class Rewriter:
 def gpu_entries(text: str, names: Pseudonyms) -> str:
     """Return the entries of Gres that are GPUs; other resources may have names of the site."""
     return text if text.lower() in NO_GRES else ",".join(map(names.typed, entries("gpu", text))) or "(null)"
+
+
+def refuse_json(path: Path) -> None:
+    """Refuse what a command prints with ``--json``."""
+    if is_json(path):
+        raise TraceError(f"{path}: JSON of Slurm gets no pseudonyms; give the table of text, without --json")
 
 
 def plain(place: Place, field: str, text: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.slurm_files import gpu_entries, known_resources, plain, told_word
+from gpusched_env.pseudonyms.slurm_files import gpu_entries, known_resources, plain, refuse_json, told_word
 from gpusched_env.pseudonyms.words import fits
 from gpusched_env.support.files import whole
 from gpusched_env.traces.parsing.dependencies import rename_jobs, well_formed, without_fate
@@ -28,7 +28,7 @@ HEADERS: Final = {
     "id": "JOBID", "user": "USER", "account": "ACCOUNT", "partition": "PARTITION", "qos": "QOS", "state": "STATE",
     "elapsed": "TIME", "limit": "TIME_LIMIT", "submit": "SUBMIT_TIME", "start": "START_TIME", "count": "NODES",
     "nodes": "NODELIST", "place": "NODELIST(REASON)", "reason": "REASON", "per_node": "TRES_PER_NODE",
-    "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY",
+    "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY", "most": "MAX_NODES",
 }  # fmt: skip
 OTHER: Final = "Other"
 # Word of a job that waits or is held for another reason
@@ -45,6 +45,7 @@ def pseudonymise_squeue(path: Path, out: Path, names: Pseudonyms) -> str:
 
 
 def _squeue_lines(path: Path, names: Pseudonyms) -> Iterator[str]:
+    refuse_json(path)
     header: list[str] = []
     for place, row in squeue_rows(path):
         if not header:
@@ -67,7 +68,7 @@ def _squeue_value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
         told = without_fate(text)
         return rename_jobs(told, lambda job: names.number("job", job)) if told and well_formed(told) else ""
     if name == "per_node":
-        return "N/A" if text in ("", "N/A") else gpu_entries(text, names).replace("(null)", "N/A")
+        return text if text in ("", "N/A") else gpu_entries(text, names).replace("(null)", "")  # N/A has a meaning
     if name == "tres":
         return known_resources(text, names)
     if name == "state":
@@ -131,6 +132,7 @@ def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> s
 
 
 def _lines(kind: str, path: Path, names: Pseudonyms, lost: dict[str, None]) -> Iterator[str]:
+    refuse_json(path)
     choices, command = KINDS[kind]
     header: list[str] = []
     stamps = Stamps()

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import KEPT_ROLES, Pseudonyms
-from gpusched_env.pseudonyms.slurm_files import Rewriter, known_resources, plain, told_word
+from gpusched_env.pseudonyms.slurm_files import Rewriter, known_resources, plain, refuse_json, told_word
 from gpusched_env.pseudonyms.words import KUBERNETES
 from gpusched_env.support.files import whole
 from gpusched_env.traces.formats.slurm import sacct_columns
@@ -124,9 +124,10 @@ def _is_table(path: Path) -> bool:
 
 
 def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
+    refuse_json(path)
     rewriter, kind = Rewriter(names), kind_of(path)
-    if kind.endswith(("--json", ".yaml")):
-        raise TraceError(f"{path}: {kind} gets no pseudonyms; give the table of text, without --json, or topology.conf")
+    if kind == "topology.yaml":
+        raise TraceError(f"{path}: {kind} gets no pseudonyms; give the table of text, topology.conf")
     return rewriter.lines(kind, path), lambda: _told("keys", list(rewriter.lost))
 
 

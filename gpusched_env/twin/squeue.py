@@ -52,7 +52,7 @@ WAITS: Final = frozenset({"PD", "PENDING"})
 _ROW: Final = re.compile(
     r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d[\d-]{0,18})\s*(.*?)\s*", re.ASCII
 )
-_ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]", re.ASCII)
+_ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%(\d{1,9}))?\]", re.ASCII)
 MOST_TASKS: Final = 100_000  # of one array
 
 
@@ -172,6 +172,7 @@ class _Table:
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
+        self.throttled: dict[str, int] = {}  # array -> number of its tasks that may run at one time
         self.other = self.undated = self.uneven = 0
 
     def read(self, place: Place, row: dict[str, str], stamps: Stamps) -> None:
@@ -210,6 +211,8 @@ class _Table:
             hosts = names_in(place, "NODELIST", listed)
         nodes = dict.fromkeys(hosts, gpus // len(hosts)) if hosts and gpus % len(hosts) == 0 else {}
         ids = _tasks(place, row["id"])
+        if (array := _ARRAY.fullmatch(row["id"])) and int(array[3] or 0):
+            self.throttled[array[1]] = int(array[3])
         if runs and start is None and elapsed is None:
             place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
         if len(set(ids)) < len(ids) or not self.places.keys().isdisjoint(ids):
@@ -257,13 +260,14 @@ class _Table:
         """Return the snapshot of the rows."""
         since = {name: max(time_s - elapsed, 0.0) for name, elapsed in self.elapsed.items()}
         started = (replace(job, start_s=since[job.id]) if job.id in since else job for job in self.jobs)
-        jobs = dated(((self.places[job.id], job) for job in started), time_s)
+        jobs, limited = self._within_throttle(dated(((self.places[job.id], job) for job in started), time_s))
         notes = [
             f"{count:,} {what}"
             for count, what in (
                 (len(self.gpuless), "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
                 (self.other, "jobs in other states than running and pending are left out"),
                 (self.uneven, UNEVEN),
+                (limited, "tasks are held until others of their array, of which %N may run at one time, have ended"),
                 (self.undated, "jobs without SUBMIT_TIME: queued ones count as arriving now, in the order of the file"),
             )
             if count
@@ -278,6 +282,20 @@ class _Table:
         return replace(
             found, reasons=self.reasons, untold={name: ",".join(nodes) for name, (_, nodes) in self.untold.items()}
         )
+
+    def _within_throttle(self, jobs: list[PresentJob]) -> tuple[list[PresentJob], int]:
+        """Hold waiting tasks beyond the %N of their arrays, of which running ones take part; return the rest."""
+        free = dict(self.throttled)
+        lost: dict[str, str] = {}
+        for job in sorted(jobs, key=lambda job: job.waits):
+            array = job.id.partition("_")[0] if "_" in job.id else ""
+            if job.waits and free.get(array, 1) <= 0:
+                lost[job.id] = "JobArrayTaskLimit"
+            elif array in free:
+                free[array] -= 1
+        self.held += lost
+        self.reasons |= lost
+        return [job for job in jobs if job.id not in lost], len(lost)
 
     def _joined(self, jobs: list[PresentJob]) -> list[PresentJob]:
         """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job, 7; if a part is held, all are."""
@@ -342,6 +360,9 @@ def _tasks(place: Place, text: str) -> list[str]:
     """Return the ids of the tasks of a pending array, else the id itself."""
     found = _ARRAY.fullmatch(text)
     if found is None:
+        if "_[" in text:
+            remedy = "the list of tasks is cut; write the file with squeue --array, or with SLURM_BITSTR_LEN=0"
+            place.refuse("JOBID", text, remedy)
         return [text]
     names: list[str] = []
     for part in found[2].split(","):

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table
+from gpusched_env.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table, writer_of
 from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import SlurmCluster, read_cluster, read_slurm_cluster, read_trace
 from gpusched_env.twin.outages import read_outages
@@ -359,7 +359,7 @@ def test_tables_of_sshare_and_sacctmgr_say_the_same_without_names(tmp_path: Path
     assert len(after) == 2
 
 
-@pytest.mark.parametrize("column", ["TIME", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "NODES", "PRIORITY"])
+@pytest.mark.parametrize("column", ["TIME", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "NODES", "MAX_NODES", "PRIORITY"])
 def test_a_name_where_squeue_has_a_number_is_refused(tmp_path: Path, column: str) -> None:
     cells = {"JOBID": "9", "STATE": "PENDING", "TIME": "0:00", "NODES": "1", column: "xenia"}
     (tmp_path / "squeue.txt").write_text(f"{'|'.join(cells)}\n{'|'.join(cells.values())}\n")
@@ -398,6 +398,24 @@ def test_dependencies_of_squeue_name_the_same_jobs(tmp_path: Path) -> None:
         assert len(found.held) == (not told)
 
 
+def test_node_counts_of_squeue_stay_equal(tmp_path: Path) -> None:
+    (tmp_path / "squeue.txt").write_text(
+        "JOBID|STATE|TIME|NODES|MAX_NODES|REASON|TRES_ALLOC|TRES_PER_NODE\n"
+        "1|PENDING|0:00|1|0|Priority|gres/gpu=16|N/A\n"
+        "2|PENDING|0:00|1|2|Priority|gres/gpu=16|\n"
+        "3|PENDING|0:00|1|0|Priority|gres/gpu=16|\n"
+        "4|PENDING|0:00|1|0|Priority|gres/gpu=16|gres/zebra:2\n"
+        "5|PENDING|0:00|2|0|Priority|gres/gpu=8|gres/gpu:4\n"
+    )
+    pseudonymise_squeue(tmp_path / "squeue.txt", tmp_path / "out.txt", Pseudonyms(KEY))
+    assert not SECRETS.findall((tmp_path / "out.txt").read_text())
+    before, after = (
+        [(job.gpus, job.min_nodes, job.max_nodes) for job in read_squeue(tmp_path / name, 0.0).queued]
+        for name in ("squeue.txt", "out.txt")
+    )
+    assert before == after == [(16, 1, 16), (16, 1, 2), (16, 1, 1), (16, 1, 1), (8, 2, 2)]
+
+
 @pytest.mark.parametrize("name", [*FILES, "squeue", *TABLES])
 def test_damaged_files_are_refused_or_hold_no_names_of_lists(tmp_path: Path, name: str) -> None:
     """The command writes a file, or an error that names the file; a refused file is not written."""
@@ -428,6 +446,9 @@ def test_json_and_yaml_of_slurm_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "zebra").write_text(text)
     with pytest.raises(TraceError, match="gets no pseudonyms; give the table of text"):
         pseudonymise("slurm", tmp_path / "zebra", tmp_path / "out", Pseudonyms(KEY))
+    for kind in ("squeue", "sshare") if text[0] == "{" else ():
+        with pytest.raises(TraceError, match="JSON of Slurm gets no pseudonyms; give the table of text"):
+            writer_of(kind)(tmp_path / "zebra", tmp_path / "out", Pseudonyms(KEY))
 
 
 def test_an_include_is_refused(tmp_path: Path) -> None:

@@ -100,6 +100,14 @@ def test_a_dependency_on_an_id_that_no_row_has_is_refused_with_its_line(tmp_path
         assert read_trace(f"csv:{path}", skip_bad_rows=True)[1].notes == {LOST: 1}
 
 
+@pytest.mark.parametrize("other", ["7", "7_2"])
+def test_a_dependency_on_tasks_in_one_row_is_refused_with_the_remedy(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(f"id,arrival,gpus,duration,dependency\n7_[1-3],0,1,30,\n8,5,1,30,afterok:{other}\n")
+    with pytest.raises(TraceError, match=f"line 3, .*'{other}': several tasks .*write a row for each task, such as 7_1"):
+        read_trace(f"csv:{path}")
+
+
 def test_the_header_of_swf_tells_the_time_of_its_first_second(tmp_path: Path) -> None:
     def written(name: str, *heads: str) -> str:
         (tmp_path / name).write_text("".join(f"; {head}\n" for head in heads) + line(1, 60, 10) + line(2, 90, 10))

@@ -11,6 +11,7 @@ from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.traces import ReadReport, read_trace
+from gpusched_env.traces.formats.own_csv import AGAIN
 from gpusched_env.traces.parsing.columns import REPLACED, UNEVEN
 
 
@@ -49,6 +50,18 @@ def test_common_column_names_are_guessed_and_reported(tmp_path: Path) -> None:
         "first job (line 2): arrival 2024-01-01T00:00:00Z, 2 GPUs, run time 600 s, claimed run time 3600 s",
     ]
     assert all(line in report.describe() for line in report.columns)
+
+
+def test_rows_of_exports_that_overlap_count_once_without_ids(tmp_path: Path) -> None:
+    (tmp_path / "m1.csv").write_text("submit,duration,gpus,note\n0,10,1,a\n5,10,2,a\n5,10,2,a\n5,10,2,b\n")
+    (tmp_path / "m2.csv").write_text("submit,duration,gpus,note\n5,10,2,a\n5,10,2,a\n5,10,2,a\n5,10,2,c\n9,10,4,a\n")
+    workload, report = read_trace(f"csv:{tmp_path}/m1.csv,{tmp_path}/m2.csv")
+    assert report.dropped == {AGAIN: 2}
+    assert "rows that an earlier file has, too (line 2 of m2.csv, 3 of m2.csv)" in report.describe()
+    assert workload.jobs["gpus"].tolist() == [1, 2, 2, 2, 2, 2, 4]
+    (tmp_path / "m2.csv").write_text("submit,duration,gpus\n5,10,2\n9,10,4\n")  # what both have counts
+    workload, report = read_trace(f"csv:{tmp_path}/m?.csv")
+    assert (report.dropped, len(workload)) == ({AGAIN: 1}, 5)
 
 
 def test_a_mapping_names_columns_and_units(tmp_path: Path) -> None:
@@ -250,6 +263,7 @@ def test_several_files_are_one_log_in_which_the_newest_row_of_an_id_counts(tmp_p
             assert workload.jobs["duration_s"].tolist() == [60.0, 60.0, 90.0, 60.0]
             assert workload.attributes["dependency"].tolist() == ["", "afterok:3", "afterok:0", "afterok:2"]
             assert (report.rows, report.kept, report.dropped) == (5, 4, {REPLACED: 1})
+            assert " of log-1.csv)" in report.describe()
     several, first = (WorkloadSpec(source=f"csv:{tmp_path}/{name}").identity() for name in ("log-*.csv", "log-1.csv"))
     assert several.startswith(f"{first}+")
     (tmp_path / "log-3.csv").write_text("id,submit,gpus\n")

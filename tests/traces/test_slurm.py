@@ -432,9 +432,32 @@ def test_exports_that_overlap_are_one_log_in_which_the_newer_record_counts(tmp_p
         assert [one[1:] for one in jobs] == [one[1:] for one in wanted]
         assert dropped == counts
         assert found(f"auto:{tmp_path}/{source}", skip_bad_rows=True) == (jobs, counts)
+    _, report = read_trace(f"slurm:{tmp_path}/a-*.txt")
+    assert ": further run or part of a job, which is one job together with its first row (line 5 of a-04.txt)" in (
+        report.describe()
+    )
     assert [one[2] for one in found(f"slurm:{tmp_path}/turned.txt")[0]][:3] == [600.0, 3_600.0, 600.0]
     with pytest.raises(TraceError, match=r"b-\*.txt: no file has such a name"):
         found(f"slurm:{tmp_path}/b-*.txt")
+
+
+def test_each_file_of_a_log_may_have_its_columns_in_another_order(tmp_path: Path) -> None:
+    def turned(text: str, more: str = "") -> str:
+        return "".join("|".join(reversed(line.split("|"))) + f"{more}\n" for line in text.splitlines())
+
+    (tmp_path / "march.txt").write_text(MARCH)
+    wanted = None
+    for text in (APRIL, turned(APRIL), turned(APRIL, "|")):
+        (tmp_path / "april.txt").write_text(text)
+        (tmp_path / "both.txt").write_text(MARCH + text)
+        for source in ("march.txt,{}/april.txt", "both.txt"):
+            workload, report = read_trace(f"slurm:{tmp_path}/{source.format(tmp_path)}")
+            found = workload.jobs.tolist(), workload.attributes["original_id"].tolist(), report.dropped
+            wanted = wanted or repr(found)
+            assert repr(found) == wanted
+    (tmp_path / "april.txt").write_text(APRIL.replace("Restarts", "Other"))
+    with pytest.raises(TraceError, match=r"april.txt, line 1, field 'header': .*no column restarts, as the first has"):
+        read_trace(f"slurm:{tmp_path}/march.txt,{tmp_path}/april.txt")
 
 
 def test_of_two_jobs_of_one_id_the_newer_is_kept_if_bad_rows_are_skipped(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.slurm_files.description import CONDITIONS
 from gpusched_env.traces.slurm_files.gres import gpus_of
 from gpusched_env.traces.slurm_files.hostlists import MOST_NAMES, names_in
-from gpusched_env.traces.slurm_files.reading import SLICES
+from gpusched_env.traces.slurm_files.reading import OFF, SLICES
 
 PLACE = Place("slurm.conf", 1)
 
@@ -438,6 +438,18 @@ BLOCKS = """\
 """
 
 
+def test_files_that_include_many_others_are_refused(tmp_path: Path) -> None:
+    """Each file includes the next one ten times: 11,110 in all, and ten times more for each further level."""
+    for level in range(4):
+        (tmp_path / f"f{level}.conf").write_text(f"Include f{level + 1}.conf\n" * 10)
+    (tmp_path / "f4.conf").write_text("\n")
+    (tmp_path / "slurm.conf").write_text("NodeName=a Gres=gpu:4\nInclude f0.conf\n")
+    with pytest.raises(TraceError, match="line [0-9]+, field 'Include': .*more than 1,000 files are included; remove"):
+        read_slurm_cluster(tmp_path / "slurm.conf")
+    (tmp_path / "f0.conf").write_text("Include f4.conf\n" * 999)
+    assert len(read_slurm_cluster(tmp_path / "slurm.conf")[0].nodes) == 1
+
+
 def test_a_topology_of_yaml_is_that_of_its_lines_in_topology_conf(tmp_path: Path) -> None:
     (tmp_path / "topology.conf").write_text("SwitchName=other Nodes=g01,h3\n")  # Slurm ignores it beside topology.yaml
     (tmp_path / "topology.yaml").write_text(TREE)
@@ -449,17 +461,24 @@ def test_a_topology_of_yaml_is_that_of_its_lines_in_topology_conf(tmp_path: Path
     (tmp_path / "b").mkdir()
     slurm, _ = read(tmp_path / "b", slurm_conf="NodeName=g[1-36] Gres=gpu:gb200:4\n", t_yaml=BLOCKS)
     assert groups(slurm) == [(36, 4, "gb200", 18)]
+    _, report = read(tmp_path / "b", slurm_conf="NodeName=g[1-18] Gres=gpu:gb200:4\n", t_yaml=BLOCKS)
+    assert report.notes[OFF] == 18
     for text, words in (
         (BLOCKS.replace("g[19-36]", "g[18-36]"), "record 1, field 'Nodes': 'g18': this node is on b1 too"),
         ("- topology: x\n  tree: [a]\n", "record 1, field 'tree': .*expected switches with the keys switch and nodes"),
         (BLOCKS.replace("blocks:", "blocks: ["), "YAML is cut or damaged"),
+        (BLOCKS.replace("g[19-36]", "[g19, g20]"), "record 1, field 'blocks': .*expected block: NAME and nodes: LIST"),
+        (BLOCKS.replace("g[19-36]", "{a: g20}"), "record 1, field 'blocks': .*expected block: NAME and nodes: LIST"),
+        (BLOCKS.replace("block: b2", "blok: b2"), "record 1, field 'blocks': .*expected block: NAME"),
+        ("- topology: x\n  block:\n    blocks: [g1]\n", "record 1, field 'blocks': 'g1': expected block: NAME"),
+        (BLOCKS.replace("block: b2", "block: *b"), r"the YAML has the alias \*b, .* in line 9; write"),
     ):
         with pytest.raises(TraceError, match=words):
             read(tmp_path / "b", slurm_conf="NodeName=g[1-36] Gres=gpu:gb200:4\n", t_yaml=text)
 
 
 def test_whole_gpus_beside_slices_are_kept(tmp_path: Path) -> None:
-    text = "NodeName=a[1-2] Gres=gpu:a100:4,gpu:a100_3g.20gb:2\nNodeName=b Gres=gpu:1g.10gb:7\n"
+    text = "NodeName=a[1-2] Gres=gpu:a100:4,gpu:a100_3g.20gb:1,gpu:H100_1c.7g.80gb:1\nNodeName=b Gres=gpu:1g.10gb:7\n"
     slurm, report = read(tmp_path, slurm_conf=text)
     assert groups(slurm) == [(2, 4, "a100", None)]
     assert (report.dropped, report.notes[SLICES]) == ({"only slices of GPUs (MIG)": 1}, 4)

@@ -144,11 +144,11 @@ def test_a_table_of_squeue_is_read(tmp_path):
     assert job.arrival_s == NOON - 14_400
     assert job.start_s == NOON - 10_800
     assert [(job.id, job.gpus) for job in found.queued] == [
-        ("108", 2), ("109_1", 1), ("109_2", 1), ("109_3", 1), ("109_7", 1),
+        ("108", 2), ("109_1", 1), ("109_2", 1),
     ]  # fmt: skip
     assert found.queued[0].limit_s == 86_400
     assert math.isnan(found.queued[1].limit_s)
-    assert found.held == ("110",)
+    assert found.held == ("110", "109_3", "109_7")
     assert "1 jobs without GPUs" in found.notes[0]
     assert "1 jobs in other states" in found.notes[1]
 
@@ -393,39 +393,68 @@ def test_json_of_squeue_is_read_as_its_table_is(tmp_path):
             "max_nodes": number(0), "nodes": "g1" if state == "RUNNING" else "", "state_reason": "Priority",
             "tres_alloc_str": tres if state == "RUNNING" else "", "tres_req_str": tres, "dependency": "",
             "array_job_id": number(0), "array_task_id": number(None), "array_task_string": "",
-            "het_job_id": number(0), "het_job_offset": number(0),
+            "het_job_id": number(0), "het_job_offset": number(0), "tres_per_node": "",
         } | more  # fmt: skip
 
     jobs = [
         job(1, "RUNNING", "cpu=8,node=1,gres/gpu=4"),
         job(3, "RUNNING", "node=1,gres/gpu=2", array_job_id=number(2), array_task_id=number(0), job_state="RUNNING"),
-        job(2, "PENDING", "node=1,gres/gpu=2", array_job_id=number(2), array_task_string="1-2%1"),
+        job(2, "PENDING", "node=1,gres/gpu=2", array_job_id=number(2), array_task_string="1-2%2"),
         job(4, "PENDING", "node=1,gres/gpu=1", state_reason="Dependency", dependency="afterok:1(unfulfilled)"),
         job(5, "PENDING", "node=1,gres/gpu=8", max_nodes=number(2), time_limit=number(None) | {"infinite": True}),
         job(6, "PENDING", "node=1,gres/gpu=1", state_reason="JobHeldUser"),
+        job(7, "PENDING", "node=1,gres/gpu=16"),  # --gpus=16 without -N
+        job(8, "PENDING", "node=1,gres/gpu=8", tres_per_node="gres/gpu:8"),
     ]
     path = tmp_path / "squeue.json"
     path.write_text(json.dumps({"jobs": jobs, "last_update": number(1_741_003_200), "meta": {}, "errors": []}))
     (tmp_path / "squeue.txt").write_text(
         "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|MAX_NODES|NODELIST|REASON|"
-        "TRES_ALLOC|DEPENDENCY\n"
+        "TRES_ALLOC|TRES_PER_NODE|DEPENDENCY\n"
         + "".join(
             f"{name}|ana|vis|gpu|normal|{state}|{time}|{limit}|1741000000|{start}|1|{most}|{nodes}|{reason}|gres/gpu={n}|"
-            f"{depends}\n"
+            f"{'gres/gpu:8' if name == '8' else 'N/A'}|{depends}\n"
             for name, state, time, limit, start, most, nodes, reason, n, depends in (
                 ("1", "RUNNING", "33:20", "2:00:00", "1741001200", 0, "g1", "None", 4, ""),
                 ("2_0", "RUNNING", "33:20", "2:00:00", "1741001200", 0, "g1", "None", 2, ""),
-                ("2_[1-2%1]", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Priority", 2, ""),
+                ("2_[1-2%2]", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Priority", 2, ""),
                 ("4", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Dependency", 1, "afterok:1(unfulfilled)"),
                 ("5", "PENDING", "0:00", "UNLIMITED", "N/A", 2, "", "Priority", 8, ""),
                 ("6", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "JobHeldUser", 1, ""),
+                ("7", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Priority", 16, ""),
+                ("8", "PENDING", "0:00", "2:00:00", "N/A", 0, "", "Priority", 8, ""),
             )
         )
     )
     found, wanted = snapshot_of(f"auto:{path}"), snapshot_of(f"auto:{tmp_path / 'squeue.txt'}")
     assert repr(found) == repr(wanted)
-    assert [job.id for job in found.queued] == ["2_1", "2_2", "4", "5"]
-    assert found.held == ("6",)
+    assert [(job.id, job.max_nodes) for job in found.queued] == [
+        ("2_1", 2), ("4", 1), ("5", 2), ("7", 16), ("8", 1),
+    ]  # fmt: skip
+    assert found.held == ("6", "2_2")  # one of two runs
+
+
+def test_tasks_beyond_the_limit_of_their_array_are_held(tmp_path):
+    path = tmp_path / "squeue.txt"
+    head = "JOBID|ST|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC\n"
+    waits = "PD|0:00|N/A|1||Priority|gres/gpu=1\n"
+    runs = "R|1:00:00|2025-03-03T11:00:00|1|g1|None|gres/gpu=1\n"
+    path.write_text(
+        f"{head}7_[4-9%3]|{waits}7_1|{runs}7_2|{waits}8_[1-3%2]|{waits}8_0|{runs}9_0|{runs}8_9|{runs}9_[1-2]|{waits}"
+        f"5|{waits}6_[1,2%0]|{waits}"
+    )
+    found = read_squeue(path)
+    assert [job.id for job in found.queued] == ["7_4", "7_5", "9_1", "9_2", "5", "6_1", "6_2"]
+    assert found.held == ("7_6", "7_7", "7_8", "7_9", "7_2", "8_1", "8_2", "8_3")
+    assert {found.reasons[name] for name in found.held} == {"JobArrayTaskLimit"}
+    assert "8 tasks are held until others of their array" in found.describe()
+
+
+@pytest.mark.parametrize("tasks", ["1,3,5,...", "1,3,5,...%4", "1,3,5,7,9,1", "0x15"])
+def test_a_list_of_tasks_that_is_cut_is_refused(tmp_path, tasks):
+    text = f"JOBID|ST|TIME|NODES|TRES_ALLOC\n17_[{tasks}{']' * ('...' in tasks)}|PD|0:00|1|gres/gpu=1\n"
+    with pytest.raises(TraceError, match="line 2, field 'JOBID'.* is cut; .*--array.*SLURM_BITSTR_LEN=0"):
+        read_squeue(written(tmp_path, text), NOON)
 
 
 def test_a_queued_job_that_depends_on_an_array_waits_for_its_tasks(tmp_path):

@@ -14,6 +14,7 @@ from gpusched_env.problem.workload import GPU_TYPES, Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
 from gpusched_env.traces.parsing.columns import NODES, JobColumns
+from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.parsing.dependencies import read_dependency, with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -25,6 +26,7 @@ LABELS: Final = (
     "priority",
 )  # fmt: skip
 WAIT: Final = "wait_s"
+AGAIN: Final = "rows that an earlier file has, too"
 EARLY: Final = "jobs that started before they arrived; their wait counts as 0"
 CLOCKS: Final[tuple[str, ...]] = ("arrival", "start", "end")
 
@@ -43,7 +45,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
     names jobs by the role ``id``. ``nodes`` (``2``, or ``1-4``) becomes ``min_nodes`` and ``max_nodes``. If ``start``
     has times of the same kind as ``arrival``, ``wait_s`` is start - arrival [s], NaN = no start. The report says which
-    column has which role.
+    column has which role. Of several files without the role ``id``, a row that an earlier file has, too, counts once.
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})
@@ -59,9 +61,15 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         role: Clock(role=role, column=found[role].column, unit=found[role].unit) for role in CLOCKS if role in found
     }
     first: list[str] = []
-    for place, texts in csv_rows(path, [one.column for one in found.values()]):
+    columns = [one.column for one in found.values()]
+    if again := _Again(path, header) if jobs.merges and "id" not in found else None:
+        columns += [name for name in again.columns if name not in columns]
+    for place, texts in csv_rows(path, columns):
         with skippable:
-            row = dict(zip(found, texts, strict=True))
+            row = dict(zip(found, texts, strict=False))
+            if again and again.has(place, texts):
+                jobs.drop(place, AGAIN)
+                continue
             if depending:
                 every[row.get("id", str(jobs.row))] = None
             if "id" in row:
@@ -101,6 +109,26 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         texts = [depends[row] for row in jobs.kept]
         workload = with_dependencies(workload, report, texts, originals, jobs.places, every)
     return workload, report
+
+
+class _Again:
+    """Finds rows that an earlier file has, too; rows of one file that are alike are different jobs."""
+
+    def __init__(self, path: Path, header: tuple[str, ...]) -> None:
+        headers = [csv_header(file) for file in trace_files(path)]
+        self.columns = [name for name in header if all(one.count(name) == 1 for one in headers)]
+        self.file = ""
+        self.before: dict[tuple[str, ...], int] = {}  # row -> its number in the earlier file that has it most often
+        self.own: dict[tuple[str, ...], int] = {}  # the same for this file
+
+    def has(self, place: Place, row: list[str]) -> bool:
+        """Count a row, and return whether an earlier file has it as often."""
+        if place.path != self.file:
+            self.before |= {key: max(count, self.before.get(key, 0)) for key, count in self.own.items()}
+            self.file, self.own = place.path, {}
+        key = tuple(row)
+        self.own[key] = self.own.get(key, 0) + 1
+        return self.own[key] <= self.before.get(key, 0)
 
 
 def _without_waits(workload: Workload, report: ReadReport, sent: Clock, started: Clock) -> Workload:

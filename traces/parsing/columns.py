@@ -48,6 +48,7 @@ class JobColumns:
         self.merges = len(trace_files(Path(report.path))) > 1  # the newest record of an id wins
         self.kept: Sequence[int] = ()  # rows of the jobs of :meth:`workload`
         self.owners = array("q")  # number of the id of each kept job, if records merge
+        self.files: list[str] = []  # file of each kept job, if records merge
 
     @property
     def row(self) -> int:
@@ -110,6 +111,7 @@ class JobColumns:
             self.places.append(place.number)
             if self.merges:
                 self.owners.append(len(self.originals.numbers) - 1)
+                self.files.append(place.path)
             self.report.rows += 1
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
@@ -139,7 +141,7 @@ class JobColumns:
     def drop(self, place: Place, reason: str) -> None:
         """Count a row that is dropped: it is well-formed, but has no usable job."""
         self.report.rows += 1
-        self.report.drop(reason, place.number)
+        self.report.drop(reason, place.number, place.path if self.merges else "")
 
     def note(self, place: Place, remark: str) -> None:
         """Count a remark on a job that is kept."""
@@ -162,7 +164,7 @@ class JobColumns:
         self._pack()
         report, keep = self.report, self._newest()
         for row in sorted(set(range(len(self.ids))).difference(keep)) if self.merges else ():
-            report.drop(REPLACED, self.places[row])
+            report.drop(REPLACED, self.places[row], self.files[row])
         self.kept = keep
         if self.skipped is not None:
             report.take(self.skipped)

@@ -114,7 +114,11 @@ def with_dependencies(
                 if before is None and every is not None and original not in every:
                     with skippable:
                         remedy = "no job has this id; correct the dependency, or leave it out"
-                        Place(report.path, places[row], report.unit).refuse("dependency", original, remedy)
+                        leader = original.partition("_")[0]
+                        if f"{leader}_" in tasks.get(leader, ()):  # a row such as 7_[1-3]
+                            remedy = "several tasks of this array are one row; write a row for each task, such as 7_1"
+                        name = original.removesuffix("_")
+                        Place(report.path, places[row], report.unit).refuse("dependency", name, remedy)
                 if before is None or rank[before] >= rank[row]:
                     dropped = True
                 else:

@@ -14,7 +14,7 @@ import msgspec
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import each_trace
 from gpusched_env.traces.parsing.fields import Place
-from gpusched_env.traces.parsing.yaml_records import YamlError, is_yaml, yaml_objects
+from gpusched_env.traces.parsing.yaml_records import ForeignYamlError, YamlError, is_yaml, yaml_objects
 
 CHUNK: Final = 1 << 16  # [byte] least number of bytes read at once; for a long record, the chunks double
 LONGEST: Final = 1 << 25  # [characters] longest record; a longer one means that the file is damaged
@@ -72,6 +72,9 @@ def _records(path: Path, read: Callable[[BinaryIO], Iterator[Any]], wanted: str)
             raise
         except (ValueError, RecursionError) as error:
             what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            if isinstance(error, ForeignYamlError):
+                remedy = "write the file with kubectl get -o json, or without it"
+                raise TraceError(f"{file}, after record {number}: the YAML has {what}; {remedy}") from error
             kind = "YAML" if isinstance(error, YamlError) else "JSON"
             raise TraceError(
                 f"{file}, after record {number}: the {kind} is cut or damaged ({what}); fetch the file again"

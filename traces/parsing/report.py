@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from array import array
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,7 @@ class ReadReport:
     dropped : reason -> number of rows that were dropped for it
     notes : remark -> number of kept jobs that it concerns
     dropped_at, noted_at : reason or remark -> int64 array of the places of its rows
+    named : reason -> names of the files of its first EXAMPLES rows, if there are several files
     """
 
     format: str
@@ -47,14 +49,17 @@ class ReadReport:
     columns: list[str] = field(default_factory=list)
     dropped_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
     noted_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
+    named: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     @property
     def places(self) -> dict[str, list[int]]:
         """The first EXAMPLES dropped lines or records for each reason."""
         return {reason: places[:EXAMPLES].tolist() for reason, places in self.dropped_at.items()}
 
-    def drop(self, reason: str, place: int) -> None:
-        """Count a row that is dropped, and remember its place."""
+    def drop(self, reason: str, place: int, file: str = "") -> None:
+        """Count a row that is dropped, and remember its place; ``file`` : which of several files it is in."""
+        if file and len(self.named.setdefault(reason, [])) < EXAMPLES:
+            self.named[reason].append(f" of {Path(file).name}")
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
         _remember(self.dropped_at, reason, place)
 
@@ -89,9 +94,10 @@ class ReadReport:
             lines.append(f"  first submission {self.origin} is time 0")
         lines += [f"  {line}" for line in self.columns]
         for reason, count in self.dropped.items():
-            places = self.places.get(reason, [])
+            files = self.named.get(reason, [])
+            places = [f"{place}{file}" for place, file in zip_longest(self.places.get(reason, []), files, fillvalue="")]
             more = ", ..." if count > len(places) else ""
-            where = f" ({self.unit} {', '.join(map(str, places))}{more})" if places else ""
+            where = f" ({self.unit} {', '.join(places)}{more})" if places else ""
             lines.append(f"  dropped {count:,}: {reason}{where}")
         lines += [f"  note {count:,}: {remark}" for remark, count in self.notes.items()]
         return "\n".join(lines)

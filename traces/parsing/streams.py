@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
-from gpusched_env.traces.parsing.containers import each_trace, open_trace
+from gpusched_env.traces.parsing.containers import each_trace, open_trace, trace_files
 from gpusched_env.traces.parsing.fields import Place
 
 if TYPE_CHECKING:
@@ -127,17 +127,31 @@ def bar_header(path: Path) -> tuple[str, ...]:
 
 
 def bar_rows(path: Path, header: Sequence[str]) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the fields, separated by ``|``, of every line; skip blank ones, and each that is the header.
+    """Yield the place and the fields, separated by ``|``, of every line; skip blank ones and headers.
 
-    ``header`` : names of the columns in lower case; a log that was joined of several has it several times.
+    ``header`` : names of the columns in lower case, in the order of the fields. A log that was joined of several has
+    several headers, each of which may have these columns in another order.
     """
-    for place, fields in _split_lines(path, "|"):
-        if len(fields) != len(header):
-            found = f"{len(fields)} fields where the header has {len(header)}"
-            remedy = "the row is cut or a name has a stray |: correct or remove it"
-            refuse_row(BadRowError(f"{place.path}, line {place.number}: {found}; {remedy}", (place.number,), found))
-        elif fields[0].strip().lower() != header[0] or [text.strip().lower() for text in fields] != [*header]:
-            yield place, fields
+    columns = set(header)
+    for file in trace_files(path):
+        width, order = len(header), [*range(len(header))]
+        in_order = True
+        for place, fields in _split_lines(file, "|"):
+            if fields[0].strip().lower() in columns:
+                names = [text.strip().lower() for text in fields]
+                if 2 * len(columns.intersection(names)) > len(columns):
+                    if missing := [name for name in header if name and name not in names]:
+                        remedy = "write all files with the same columns"
+                        place.refuse("header", "|".join(fields), f"no column {missing[0]}, as the first has; {remedy}")
+                    width, order = len(names), [names.index(name) if name in names else 0 for name in header]
+                    in_order = names == [*header]
+                    continue
+            if len(fields) != width:
+                found = f"{len(fields)} fields where the header has {width}"
+                remedy = "the row is cut or a name has a stray |: correct or remove it"
+                refuse_row(BadRowError(f"{place.path}, line {place.number}: {found}; {remedy}", (place.number,), found))
+            else:
+                yield place, fields if in_order else [fields[i] for i in order]
 
 
 def word_rows(path: Path, fields: int, comment: bytes, heads: dict[str, str]) -> Iterator[tuple[Place, list[str]]]:

@@ -20,7 +20,11 @@ _BEFORE_ITEMS: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class YamlError(ValueError):
-    """YAML that is damaged, or that Kubernetes does not write."""
+    """YAML that is damaged, or not read."""
+
+
+class ForeignYamlError(YamlError):
+    """YAML that is whole, and that Kubernetes does not write."""
 
 
 def is_yaml(stream: BinaryIO) -> bool:
@@ -81,12 +85,12 @@ def _value(event: Any, events: Iterator[Any], end: int, depth: int = 0, key: boo
     refused = (
         "an object that is too long" if event.end_mark.index > end
         else f"more than {DEEPEST} tables and lists inside each other" if depth > DEEPEST
-        else f"the alias *{event.anchor}, which kubectl does not write" if isinstance(event, yaml.AliasEvent)
-        else f"the tag {event.tag}, which kubectl does not write" if event.tag is not None
+        else f"the alias *{event.anchor}, which is not read" if isinstance(event, yaml.AliasEvent)
+        else f"the tag {event.tag}, which is not read" if event.tag is not None
         else "a key that is no text" if key and not scalar else ""
     )  # fmt: skip
     if refused:
-        raise YamlError(f"{refused} in line {event.start_mark.line + 1}")
+        raise ForeignYamlError(f"{refused} in line {event.start_mark.line + 1}")
     if scalar:
         return _plain(event.value) if event.implicit[0] and not key else event.value
     if isinstance(event, yaml.SequenceStartEvent):

@@ -60,7 +60,10 @@ def sacct_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
 def squeue_rows(path: Path, rest: dict[str, Any]) -> Iterator[tuple[Place, dict[str, str]]]:
     """Yield the place and the fields of each job of ``squeue --json`` or ``scontrol show job --json``."""
     for place, record in json_members(path, JOBS, rest):
-        yield place, row_of(record, SQUEUE) | {"id": _job_id(record, told(record, "job_id"), "array_", "het_", "")}
+        row = row_of(record, SQUEUE) | {"id": _job_id(record, told(record, "job_id"), "array_", "het_", "")}
+        if isinstance(per_node := record.get("tres_per_node") if isinstance(record, dict) else None, str):
+            row["per_node"] = per_node or "N/A"  # as the table writes it
+        yield place, row
 
 
 def row_of(record: Any, columns: Mapping[str, str]) -> dict[str, str]:

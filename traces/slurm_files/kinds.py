@@ -193,6 +193,10 @@ def read_topology_yaml(path: Path, facts: Facts) -> None:
         if not isinstance(parts, list):
             place.refuse(kind, table, f"expected {several} with the keys {name} and nodes; correct it")
         for part in parts:
+            told_nodes = part.get("nodes") if isinstance(part, dict) else part
+            if not isinstance(part, dict) or isinstance(told_nodes, list | dict) or not told(part, name):
+                remedy = f"expected {name}: NAME and nodes: LIST, a text such as n[1-4]; correct it"
+                place.refuse(several, part, remedy)
             facts.add_switch(place, told(part, name), told(part, "nodes"))
 
 

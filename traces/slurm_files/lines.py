@@ -21,16 +21,20 @@ _SHOWN: Final = re.compile(r"(?:^|\s)(\w+)=", re.ASCII)
 
 
 DEEPEST: Final = 10  # files that include each other
+MOST_FILES: Final = 1_000  # that one configuration includes
 TEXTS: Final = ("reason", "comment", "extra")  # what people write; no further key follows in the line
 
 
-def logical_lines(path: Path, folder: Path | None = None, depth: int = 0) -> Iterator[tuple[Place, str]]:
+def logical_lines(
+    path: Path, folder: Path | None = None, depth: int = 0, files: list[Path] | None = None
+) -> Iterator[tuple[Place, str]]:
     """Yield the lines of a configuration file without comments and blanks; a trailing backslash continues a line.
 
     Lines of a file that is included stand in place of ``Include``; a relative path counts from ``folder``, that of the
-    first file, as in Slurm.
+    first file, as in Slurm. ``files`` takes the files that are included.
     """
     folder = path.parent if folder is None else folder
+    files = [] if files is None else files
     whole, first = "", 0
     with open_trace(path) as stream:
         for number, raw in enumerate(text_lines(path, stream), 1):
@@ -41,22 +45,26 @@ def logical_lines(path: Path, folder: Path | None = None, depth: int = 0) -> Ite
             if line.endswith("\\"):
                 whole += line[:-1]
                 continue
-            yield from _told(Place(str(path), first), whole + line, folder, depth)
+            yield from _told(Place(str(path), first), whole + line, folder, depth, files)
             whole, first = "", 0
-    yield from _told(Place(str(path), first), whole, folder, depth)
+    yield from _told(Place(str(path), first), whole, folder, depth, files)
 
 
-def _told(place: Place, line: str, folder: Path, depth: int) -> Iterator[tuple[Place, str]]:
+def _told(place: Place, line: str, folder: Path, depth: int, files: list[Path]) -> Iterator[tuple[Place, str]]:
     include = INCLUDE.match(line)
     if include is not None:
         file = folder / include[1].strip('"')
         if depth >= DEEPEST:
             remedy = f"more than {DEEPEST} files inside each other; remove the Include of a file in itself"
             place.refuse("Include", include[1], remedy)
+        if len(files) >= MOST_FILES:
+            remedy = f"more than {MOST_FILES:,} files are included; remove the Include of a file that is read already"
+            place.refuse("Include", include[1], remedy)
         if not file.is_file():
             remedy = "no such file; copy it there, or put its lines here"
             place.refuse("Include", include[1], f"{file}: {remedy}" if str(file) != include[1] else remedy)
-        yield from logical_lines(file, folder, depth + 1)
+        files.append(file)
+        yield from logical_lines(file, folder, depth + 1, files)
     elif line.strip():
         yield place, line
 

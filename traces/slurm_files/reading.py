@@ -34,6 +34,7 @@ LATER: Final = "FUTURE: it does not exist yet"
 SPLIT: Final = "nodes with GPUs of several types, taken as one node for each type"
 UNEQUAL: Final = "nodes whose number of GPUs is another in gres.conf; the other file's is used"
 LOST: Final = "names in partitions that no file describes as nodes; left out"
+OFF: Final = "names on switches or in blocks that no file describes as nodes; left out"
 NO_SWITCH: Final = "nodes on no switch of topology.conf, which become racks of their own kinds"
 MIXED: Final = "switches with nodes of several kinds (GPU type, GPUs per node), which become one rack for each kind"
 UNACCOUNTED: Final = "AccountingStorageTRES does not list gres/gpu: sacct tells no GPUs"
@@ -164,6 +165,8 @@ class _Builder:
                 notes[STATED.format(condition)] = count
         if lost := {name for partition in slurm.partitions for name in partition.nodes if name not in known}:
             notes[LOST] = len(lost)
+        if off := self.facts.switches.keys() - known.keys():
+            notes[OFF] = len(off)
         self.report.columns += [_line(slurm, partition) for partition in slurm.partitions]
         if self.facts.settings:
             self.report.columns.append(f"scheduler: {'backfill' if slurm.scheduling.backfill else 'no backfill'}")
