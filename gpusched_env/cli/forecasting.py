@@ -152,7 +152,7 @@ def forecast(
     from gpusched_env.twin.futures import sampled_starts
     from gpusched_env.twin.grading import grade_of
     from gpusched_env.twin.kueue import admitted_by
-    from gpusched_env.twin.own_limits import without_excess
+    from gpusched_env.twin.own_limits import without_excess, without_missing_types
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
@@ -162,6 +162,7 @@ def forecast(
     if isinstance(setting, Twin):
         present, grade = without_excess(present, setting), grade_of(setting).word
         present, past = admitted_by(setting, present, past)
+    present = without_missing_types(present, setting)
     shares = None if now.usage is None else read_sshare(now.usage)
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
     _tell(present, Quantiles.of(starts), starts, grade, output)
