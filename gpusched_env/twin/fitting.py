@@ -32,6 +32,7 @@ from gpusched_env.twin.model import (
     Problem,
     Twin,
     grown_tree,
+    ignored_by,
     leaf_names,
     partitions_of,
 )
@@ -470,7 +471,7 @@ def _raised(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, given: bool) -> tuple[str, ...]:
-    notes = []
+    notes = list(ignored_by(twin.problems(workload)))
     if not placed.all():
         notes.append(f"{(~placed).sum():,} jobs are left out: no pool has their partition and room for their gang")
     if len(twin.pools) > 1:

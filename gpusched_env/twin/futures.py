@@ -238,6 +238,13 @@ def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]
     raise GpuschedError("snapshot: jobs depend on each other in a circle: remove one of these dependencies")
 
 
+def problems_of(history: History, setting: Setting) -> Sequence[Problem]:
+    """Return the ended jobs of each pool."""
+    ended = history.workload
+    unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
+    return setting.problems(dataclasses.replace(ended, attributes={**unknown, **ended.attributes}))
+
+
 class _Past:
     """Usage of tenants in each pool of machines."""
 
@@ -262,10 +269,7 @@ class _Past:
     @cached_property
     def _pools(self) -> dict[str, Problem]:
         """The ended jobs of each pool."""
-        ended = self._source.history.workload
-        unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
-        jobs = dataclasses.replace(ended, attributes={**unknown, **ended.attributes})
-        return {problem.name: problem for problem in self._setting.problems(jobs)}
+        return {problem.name: problem for problem in problems_of(self._source.history, self._setting)}
 
     def _leaf(self, account: str, user: str) -> list[str]:
         return [{"account": account, "user": user}.get(column, "") for column in self._setting.tenant_columns]

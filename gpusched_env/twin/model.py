@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -389,6 +390,14 @@ class Problem(NamedTuple):
     def name(self) -> str:
         """Name of the pool."""
         return self.pool.name
+
+
+def ignored_by(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Tell how many jobs ask for what their pools lack, in words."""
+    counts = Counter[str]()
+    for problem in problems:
+        counts.update(problem.instance.ignored)
+    return tuple(f"{count:,} {words}, and run on any" for words, count in counts.items())
 
 
 def partitions_of(workload: Workload, position: int = 0) -> np.ndarray:

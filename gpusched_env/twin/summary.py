@@ -16,6 +16,7 @@ from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable
 from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of_setting
 from gpusched_env.twin.grading import grade_of
+from gpusched_env.twin.model import ignored_by
 
 HEADINGS: Final = (
     "setting", "policy", "jobs", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
@@ -111,8 +112,9 @@ def sentences(found: Comparison) -> list[str]:
 
 
 def assumptions(found: Comparison) -> list[str]:
-    """Return what policies that preempt and a changed setting assume, in sentences."""
-    told = []
+    """Return what is assumed of GPU types, by policies that preempt and in a changed setting, in sentences."""
+    lacks = (line for one in found.settings for line in ignored_by(one.twin.problems(one.workload)))
+    told = [f"{line}." for line in dict.fromkeys(lacks)]
     if any(one.preemptions for one in found.outcomes):
         told.append(
             "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to "

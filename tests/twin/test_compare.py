@@ -24,6 +24,7 @@ from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
 from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
 from gpusched_env.twin.configuration import known_policy, node_list, not_played, pools_of, pools_of_texts
+from gpusched_env.twin.fitting import fit_twin
 from gpusched_env.twin.inferred_priorities import Rights, find_pairs
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.summary import assumptions, comparison_csv, comparison_rows, sentences, tenants_of
@@ -86,6 +87,24 @@ def test_machines_are_said_to_change_only_if_they_do():
     (changed, added) = (" ".join(assumptions(compared(**one))) for one in ({"load": 2.0}, {"add_nodes": "1x2"}))
     assert "GPUs instead of" not in changed
     assert "has 4 GPUs instead of 2" in added
+
+
+def typed(*types, machines="1x2@a100,1x2@h100"):
+    """A twin and jobs that ask for these GPU types, two GPUs and 100 s each."""
+    count = len(types)
+    attributes = {"gpu_types": np.array(types), "wait_s": np.zeros(count)}
+    jobs = Workload.from_columns(200 * np.arange(count), [2] * count, [100.0] * count, attributes=attributes)
+    return Twin("slurm:x", "slurm", (Pool("all", Cluster.parse(machines).groups),)), jobs
+
+
+def test_jobs_that_ask_for_gpu_types_that_the_cluster_lacks_are_counted():
+    twin, jobs = typed("v100", "V100", "h100", "")
+    told = "2 jobs ask for a GPU type other than a100, h100, and run on any"
+    assert told in fit_twin(jobs, twin.pools).notes
+    found = compare_policies(settings_of(twin, jobs), [], workers=1)
+    assert f"{told}." in assumptions(found)
+    twin, jobs = typed("a100", "h100", "")
+    assert not any("ask for" in note for note in fit_twin(jobs, twin.pools).notes)
 
 
 def test_unusable_changes_are_refused():

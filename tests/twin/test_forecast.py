@@ -655,12 +655,16 @@ def test_a_job_whose_gpu_type_no_machine_has_gets_no_forecast(files):
         "Priority|gres/gpu:4", "Priority|gres/gpu:A100:4", 1
     )
     queue.write_text(text.replace("|2||Priority|gres/gpu:8", "|1||Priority|gres/gpu:h100:8"))
+    header, *rows = (files / "jobs.txt").read_text().splitlines()
+    asking = [f"{header}|ReqTRES", *(f"{row}|gres/gpu:h100=4" for row in rows)]
+    (files / "jobs.txt").write_text("\n".join(asking) + "\n")
     result = run_command(
         "forecast", "--snapshot", f"squeue:{queue}", "--history", f"slurm:{files / 'jobs.txt'}",
         "--cluster", "1x8@a100", "--futures", 20, "--output", files / "out.csv",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "no forecast for 1 jobs, which cannot start as they are (no GPUs of type h100): 904" in result.output
+    assert "note: of the history, 60 jobs ask for a GPU type other than a100, and run on any" in result.output
     rows = list(csv.DictReader((files / "out.csv").read_text().splitlines()))
     assert [row["job"] for row in rows] == ["902", "903"]
 
