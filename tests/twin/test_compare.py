@@ -104,7 +104,31 @@ def test_jobs_that_ask_for_gpu_types_that_the_cluster_lacks_are_counted():
     found = compare_policies(settings_of(twin, jobs), [], workers=1)
     assert f"{told}." in assumptions(found)
     twin, jobs = typed("a100", "h100", "")
-    assert not any("ask for" in note for note in fit_twin(jobs, twin.pools).notes)
+    notes = fit_twin(jobs, twin.pools).notes
+    assert not any("ask for" in note for note in notes)
+    assert any(note.startswith("1 jobs tell no GPU type: they may run on any") for note in notes)
+    twin, jobs = typed("a100", "h100")
+    assert not any("GPU type" in note for note in fit_twin(jobs, twin.pools).notes)
+
+
+@pytest.mark.parametrize("types", [("a100", "h100", "a100"), ("a100", "", "a100"), ("a100", "v100", "a100")])
+def test_new_gpus_that_no_job_may_use_are_named(types):
+    """A job that tells no type may use them, and so may one whose type the cluster lacks."""
+    twin, jobs = typed(*types)
+    jobs = jobs.unchecked_columns(arrival_s=[0.0, 1.0, 2.0])  # the last one waits for the first
+    found = compare_policies(settings_of(twin, jobs, "4x2@b200"), [], workers=1)
+    told, (changed,) = " ".join(assumptions(found)), [line for line in sentences(found) if "+ 4x2@b200" in line]
+    none = types[1] == "h100"
+    assert ("No job may use GPUs of type b200: all ask for other types." in told) is none
+    assert ("GPUs of type b200 run every job as fast" in told) is not none
+    assert ("waits are unchanged on average: no job may use GPUs of type b200" in changed) is none
+
+
+def test_a_short_log_tells_its_days():
+    twin, jobs = typed("a100", "h100")
+    jobs = jobs.unchecked_columns(arrival_s=[0.0, 3.1 * 86_400])
+    found = compare_policies(settings_of(twin, jobs), [], workers=1)
+    assert sentences(found)[-1] == "Intervals need two weeks of arrivals, and the log has 3.1 days: there are none."
 
 
 def test_unusable_changes_are_refused():
