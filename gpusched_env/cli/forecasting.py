@@ -149,10 +149,11 @@ def forecast(
     Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
     """
     from gpusched_env.twin import Twin
-    from gpusched_env.twin.futures import sampled_starts
+    from gpusched_env.twin.futures import problems_of, sampled_starts
     from gpusched_env.twin.grading import grade_of
     from gpusched_env.twin.kueue import admitted_by
-    from gpusched_env.twin.own_limits import without_excess
+    from gpusched_env.twin.model import ignored_by
+    from gpusched_env.twin.own_limits import without_excess, without_missing_types
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
@@ -162,7 +163,10 @@ def forecast(
     if isinstance(setting, Twin):
         present, grade = without_excess(present, setting), grade_of(setting).word
         present, past = admitted_by(setting, present, past)
+    present = without_missing_types(present, setting)
     shares = None if now.usage is None else read_sshare(now.usage)
+    for line in ignored_by(problems_of(past, setting)):
+        print(f"note: of the history, {line}")
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
     _tell(present, Quantiles.of(starts), starts, grade, output)
     print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
@@ -186,6 +190,7 @@ def calibration(
     from gpusched_env.traces import read_trace
     from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, with_limits
     from gpusched_env.twin.backtest import played as played_log
+    from gpusched_env.twin.model import ignored_by
     from gpusched_env.twin.quantiles import HOURS
 
     setting, options = played.setting(), futures.options()
@@ -194,6 +199,8 @@ def calibration(
     if draw_limits:
         workload = with_limits(workload, options.seed)
     _need_limits(workload)
+    for line in ignored_by(setting.problems(workload)):
+        print(f"note: {line}")
     run = played_log(workload, setting)
 
     def tell(one: Scored) -> None:

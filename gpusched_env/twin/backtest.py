@@ -121,7 +121,7 @@ class Played:
             str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
             float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
             told["queue"], max(float(priority), 0.0), nodes={} if waits else self.nodes[row],
-            **nodes,
+            gpu_types=told["gpu_types"], **nodes,
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

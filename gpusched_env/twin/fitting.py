@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.qos import QOS, Qos
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import MAX_NODES, Workload
@@ -32,6 +33,7 @@ from gpusched_env.twin.model import (
     Problem,
     Twin,
     grown_tree,
+    ignored_by,
     leaf_names,
     partitions_of,
 )
@@ -470,7 +472,7 @@ def _raised(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, given: bool) -> tuple[str, ...]:
-    notes = []
+    notes = list(ignored_by(twin.problems(workload)))
     if not placed.all():
         notes.append(f"{(~placed).sum():,} jobs are left out: no pool has their partition and room for their gang")
     if len(twin.pools) > 1:
@@ -481,8 +483,11 @@ def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, 
         notes.append("all tenants with the same account above them have equal shares")
     if fit_part == 1:
         notes.append("the score is on the jobs to which the twin was fitted")
-    if any(len({group.gpu_type for group in pool.groups}) > 1 for pool in twin.pools):
-        notes.append("jobs may run on any GPU type of their pool, for as long as they did in the log")
+    mixed = [number for number, pool in enumerate(twin.pools) if len(pool.cluster.gpu_types) > 1]
+    untold = np.isin(twin.pool_of(workload), mixed) & (workload.attributes.get(GPU_TYPES, np.array([""])) == "")
+    if untold.any():
+        what = "jobs tell no GPU type: they may run on any of their pool, for as long as they did in the log"
+        notes.append(f"{untold.sum():,} {what}")
     return tuple(notes)
 
 

@@ -17,6 +17,7 @@ from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
+from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
@@ -33,6 +34,7 @@ Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
 NAMES: Final = {  # field -> attribute
     "user": "user", "account": "account", "partition": PARTITION, "qos": "qos", "queue": CLUSTER_QUEUE,
+    "gpu_types": GPU_TYPES,
 }  # fmt: skip
 ARRIVES: Final = 1 << 40  # id of the first future arrival
 FAR_S: Final = 366 * DAY_S  # [s] after the horizon, nodes that are closed now open; no policy plans so far ahead
@@ -134,9 +136,12 @@ class _Source:
         self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
-        for name, anywhere in ((MIN_NODES, np.ones_like(self.gpus)), (MAX_NODES, self.gpus)):  # where it runs already
+        self.asked_types = self.columns[GPU_TYPES]
+        waits = [job.waits for job in self.jobs]  # others run already, wherever that is
+        self.columns[GPU_TYPES] = np.where(waits, self.asked_types, "")
+        for name, anywhere in ((MIN_NODES, np.ones_like(self.gpus)), (MAX_NODES, self.gpus)):
             told = np.array([getattr(job, name) for job in self.jobs])
-            self.columns[name] = np.where([job.waits for job in self.jobs], told, anywhere)
+            self.columns[name] = np.where(waits, told, anywhere)
         self.batch = batches(asked.user, arrival_s, DAY_S)
         past = history.workload.jobs["arrival_s"] + history.origin_s
         # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
@@ -159,11 +164,12 @@ class _Source:
             drawn_s = self.drawn(rng)[self.seen]
             run_s = np.concatenate([past.jobs["duration_s"], drawn_s])[rows]
 
-        def column(present: Array, of_past: Array | None) -> Array:
-            """Return the values of the present jobs, then those of the arrivals."""
+        def column(present: Array, of_past: Array | None, asked: Array | None = None) -> Array:
+            """Return the values of the present jobs, then those of the arrivals, which may ask for others."""
             if of_past is None:
                 of_past = np.full(len(past), "") if present.dtype.kind == "U" else np.zeros(len(past))
-            submitted = np.concatenate([of_past.astype(present.dtype.kind), present[self.seen]])
+            asked = present if asked is None else asked
+            submitted = np.concatenate([of_past.astype(present.dtype.kind), asked[self.seen]])
             return np.concatenate([present, submitted[rows]])
 
         return Workload.from_columns(
@@ -173,6 +179,7 @@ class _Source:
             estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
             attributes={name: column(own, logged.get(name)) for name, own in self.columns.items()}
+            | {GPU_TYPES: column(self.columns[GPU_TYPES], logged.get(GPU_TYPES), self.asked_types)}
             | self._holds(len(rows)),
             name="snapshot",
         )
@@ -231,6 +238,13 @@ def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]
     raise GpuschedError("snapshot: jobs depend on each other in a circle: remove one of these dependencies")
 
 
+def problems_of(history: History, setting: Setting) -> Sequence[Problem]:
+    """Return the ended jobs of each pool."""
+    ended = history.workload
+    unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
+    return setting.problems(dataclasses.replace(ended, attributes={**unknown, **ended.attributes}))
+
+
 class _Past:
     """Usage of tenants in each pool of machines."""
 
@@ -255,10 +269,7 @@ class _Past:
     @cached_property
     def _pools(self) -> dict[str, Problem]:
         """The ended jobs of each pool."""
-        ended = self._source.history.workload
-        unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
-        jobs = dataclasses.replace(ended, attributes={**unknown, **ended.attributes})
-        return {problem.name: problem for problem in self._setting.problems(jobs)}
+        return {problem.name: problem for problem in problems_of(self._source.history, self._setting)}
 
     def _leaf(self, account: str, user: str) -> list[str]:
         return [{"account": account, "user": user}.get(column, "") for column in self._setting.tenant_columns]

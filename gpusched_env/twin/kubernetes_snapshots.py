@@ -182,6 +182,8 @@ def _add_gang(found: _Present, job: str, pods: list[tuple[Place, Pod, str]], arr
         found.notes[PARTIAL.format(part)] += 1
         return
     parts = parts_of(count, (pod.gpus for _, pod, _ in placed or holds))
+    types = dict.fromkeys(name for _, pod, _ in holds if (name := pod.words.gpu_type))
+    told["gpu_types"] = "|".join(types)
     _add(found, place, job, count, told | {MIN_NODES: min(parts, 1), MAX_NODES: parts})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.node_counts import demands_of, rooms
 from gpusched_env.problem.partitions import PARTITION as SET
-from gpusched_env.problem.partitions import Partition, Partitions, Reservation, nodes_of
+from gpusched_env.problem.partitions import AskedTypes, Partition, Partitions, Reservation, nodes_of
 from gpusched_env.problem.qos import QOS
 from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, TENANT, Profiles, Workload
@@ -86,16 +87,19 @@ class Pool:
     def room_of(self, workload: Workload, names: np.ndarray) -> np.ndarray:
         """int64 [J]: GPUs of all machines that each job may use if it is in the partition of this name.
 
-        Those that its number of nodes excludes do not count; 0 = not a partition of this pool.
+        Those that its number of nodes or its GPU types exclude do not count; 0 = not a partition of this pool.
         """
         cluster, counts = self.cluster, demands_of(workload, self.cluster)
+        types = AskedTypes.of(workload, cluster)
+        able = types.nodes.T.astype(np.int64)  # [N, K]
         free = cluster.nodes["gpus"][None].astype(np.int64) if counts is None else rooms(counts, cluster)  # [D, N]
         inside = {one.name: nodes_of(one, cluster) for one in self.sets}
-        room = {name: free[:, inside.get(name, slice(None))].sum(axis=1) for name in self.partitions}
-        otherwise = np.zeros_like(free[:, 0]) if self.partitions else free.sum(axis=1)
+        at = [inside.get(name, slice(None)) for name in self.partitions]
+        room = {name: free[:, own] @ able[own] for name, own in zip(self.partitions, at, strict=True)}  # [D, K]
+        otherwise = np.zeros_like(free @ able) if self.partitions else free @ able
         different, of_job = np.unique(names, return_inverse=True)
         table = np.array([room.get(name, otherwise) for name in different.tolist()])
-        return table[of_job, 0 if counts is None else counts.of_job]
+        return table[of_job, 0 if counts is None else counts.of_job, types.of_job]
 
 
 @dataclass(frozen=True)
@@ -386,6 +390,14 @@ class Problem(NamedTuple):
     def name(self) -> str:
         """Name of the pool."""
         return self.pool.name
+
+
+def ignored_by(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Tell how many jobs ask for what their pools lack, in words."""
+    counts = Counter[str]()
+    for problem in problems:
+        counts.update(problem.instance.ignored)
+    return tuple(f"{count:,} {words}, and run on any" for words, count in counts.items())
 
 
 def partitions_of(workload: Workload, position: int = 0) -> np.ndarray:

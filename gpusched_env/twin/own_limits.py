@@ -1,16 +1,36 @@
-"""Queued jobs that are above their own limit: they never start as they are, and must not raise the limit for others."""
+"""Queued jobs that never start as they are: above their own limit, which must not be raised, or of unknown GPUs."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
-from gpusched_env.twin.model import Twin
+from gpusched_env.twin.model import Pool, Twin
+from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 
 
 def without_excess(snapshot: Snapshot, twin: Twin) -> Snapshot:
     """Return the snapshot with the queued jobs above a limit of the twin held, with this limit as their reason."""
-    reasons = {job.id: text for job in snapshot.queued for text in [_limit_of(job, twin)] if text}
+    return _holding(snapshot, {job.id: _limit_of(job, twin) for job in snapshot.queued})
+
+
+def without_missing_types(snapshot: Snapshot, setting: Setting) -> Snapshot:
+    """Return the snapshot with the queued jobs held that ask for a GPU type that no machine of their partition has."""
+    return _holding(snapshot, {job.id: _lack_of(job, setting.pools) for job in snapshot.queued})
+
+
+def _lack_of(job: PresentJob, pools: Sequence[Pool]) -> str:
+    """Return the GPU types of a job if its pools have none of them, in words; "" = they have one, or it asks none."""
+    asked = {part.strip().casefold() for part in job.gpu_types.split("|")} - {""}
+    own = [pool for pool in pools if not pool.partitions or not {*pool.partitions}.isdisjoint(job.partition.split(","))]
+    there = {group.gpu_type.casefold() for pool in own for group in pool.groups}
+    return f"no GPUs of type {job.gpu_types}" if own and asked and asked.isdisjoint(there) else ""
+
+
+def _holding(snapshot: Snapshot, reasons: dict[str, str]) -> Snapshot:
+    """Return the snapshot with these queued jobs held for these reasons; "" = not."""
+    reasons = {name: text for name, text in reasons.items() if text}
     if not reasons:
         return snapshot
     queued = tuple(job for job in snapshot.queued if job.id not in reasons)

@@ -30,9 +30,15 @@ class Places:
             del self.free[node][:count]
         return tuple(taken)
 
-    def fit(self, gpus: int) -> tuple[int, ...] | None:
-        """Take GPUs for a gang by best fit: in the node that then has fewest left, else in the emptiest nodes."""
-        left = [len(free) for free in self.free]
+    def fit(self, gpus: int, types: str = "") -> tuple[int, ...] | None:
+        """Take GPUs for a gang by best fit: in the node that then has fewest left, else in the emptiest nodes.
+
+        ``types`` : GPU types, with ``|`` between them; "" = any.
+        """
+        names = {part.strip().casefold() for part in types.split("|")}
+        ours = [not types or name.casefold() in names for name in self.cluster.gpu_types]
+        kinds = self.cluster.nodes["gpu_type"].tolist()
+        left = [len(free) if ours[kind] else 0 for free, kind in zip(self.free, kinds, strict=True)]
         able = [node for node, count in enumerate(left) if count >= gpus]
         if able:
             return self.take({min(able, key=lambda node: (left[node], node)): gpus})
@@ -72,7 +78,7 @@ def gpus_of_running(pool: Pool, snapshot: Snapshot, jobs: list[PresentJob]) -> l
                 found[i] = gpus
     for i in sorted(range(len(jobs)), key=lambda i: (-jobs[i].gpus, i)):
         if i not in found:
-            gpus = places.fit(jobs[i].gpus)
+            gpus = places.fit(jobs[i].gpus, jobs[i].gpu_types) or places.fit(jobs[i].gpus)
             if gpus is None:
                 held = sum(job.gpus for job in jobs)
                 raise GpuschedError(

@@ -53,6 +53,7 @@ class PresentJob:
     dependency : of a queued job, as in ``sbatch --dependency``, with ids of the snapshot; other ids have ended
     begin_s : time before which a queued job must not start [s]; NaN = none
     min_nodes, max_nodes : the nodes that it asks for, as the attributes of a workload of these names; 0 = any
+    gpu_types : types of GPUs of which it asks for one, with ``|`` between them; "" = any
 
     Raises
     ------
@@ -75,10 +76,11 @@ class PresentJob:
     begin_s: float = math.nan
     min_nodes: int = 0
     max_nodes: int = 0
+    gpu_types: str = ""
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name in ("id", "user", "account", "partition", "qos", "queue"):
+        for name in ("id", "user", "account", "partition", "qos", "queue", "gpu_types"):
             if len(getattr(self, name)) > LONGEST:
                 raise GpuschedError(f"{name} is longer than {LONGEST} characters")
         if not self.id:

@@ -219,6 +219,7 @@ class _Table:
             place.refuse("JOBID", row["id"], "this job occurs twice; remove one of the two rows")
         told: dict[str, Any] = {name: row.get(name, "") for name in ("user", "account", "partition", "qos")}
         told |= {
+            "gpu_types": _type(place, row, runs),
             "arrival_s": math.nan if submit is None else submit,
             "start_s": (0.0 if start is None else start) if runs else math.nan,
             "limit_s": limit or math.nan,
@@ -247,13 +248,7 @@ class _Table:
             return 0 if found.sliced else found.number
         text = row.get("per_node", "")
         if text and text != "N/A":
-            total = 0
-            for entry in text.split(","):
-                kind, *rest = re.split(r"[:/=]", entry.removeprefix("gres:").removeprefix("gres/"))
-                if kind == "gpu":
-                    last = rest[-1] if rest else "1"
-                    total += int(last) if last.isdecimal() and len(last) < 10 else 1
-            return total * nodes
+            return nodes * sum(count for _, count in _per_node(text))
         return 0 if "per_node" in row else self.gpus_per_node * nodes
 
     def snapshot(self, time_s: float) -> Snapshot:
@@ -321,9 +316,33 @@ class _Table:
                 nodes[node] = nodes.get(node, 0) + gpus
             told = nodes if all(job.nodes for job in own) else {}
             least, most = joined_nodes([(job.gpus, job.min_nodes, job.max_nodes) for job in own])
-            gang = sum(job.gpus for job in own)
-            found.append(replace(own[0], id=name, gpus=gang, nodes=told, min_nodes=least, max_nodes=most))
+            changed: dict[str, Any] = {"gpus": sum(job.gpus for job in own), "nodes": told}
+            changed |= {"min_nodes": least, "max_nodes": most}
+            if len({job.gpu_types for job in own}) > 1:  # each of them, which a job cannot ask for
+                changed["gpu_types"] = ""
+            found.append(replace(own[0], id=name, **changed))
         return found
+
+
+def _per_node(text: str) -> list[tuple[str, int]]:
+    """Return type and number of each entry about GPUs of TRES_PER_NODE."""
+    found = []
+    for entry in text.split(","):
+        kind, *rest = re.split(r"[:/=]", entry.removeprefix("gres:").removeprefix("gres/"))
+        if kind == "gpu":
+            counts = [int(rest.pop())] if rest and rest[-1].isdecimal() and len(rest[-1]) < 10 else [1]
+            found.append((rest[0] if rest else "", counts[0]))
+    return found
+
+
+def _type(place: Place, row: dict[str, str], runs: bool) -> str:
+    """Return the GPU type that a job asks for, as the log of sacct tells it; "" = any, or each of several.
+
+    TRES_ALLOC of a running job has the type that it got.
+    """
+    asked = tres_gpus(place, "TRES", row.get("asked") or ("" if runs else row.get("tres", "")))
+    types = asked.types if asked and asked.types else [name for name, _ in _per_node(row.get("per_node", "")) if name]
+    return types[0] if len(types) == 1 else ""
 
 
 def _nodes(place: Place, row: dict[str, str], runs: bool) -> tuple[int, int]:

@@ -12,10 +12,12 @@ import numpy as np
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.metrics import Interval
 from gpusched_env.portable import arrays
+from gpusched_env.problem.partitions import AskedTypes
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable
-from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of_setting
+from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, Setting, groups_of_setting
 from gpusched_env.twin.grading import grade_of
+from gpusched_env.twin.model import ignored_by
 
 HEADINGS: Final = (
     "setting", "policy", "jobs", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
@@ -23,6 +25,7 @@ HEADINGS: Final = (
 )  # fmt: skip
 NOTABLE: Final = 0.05  # changes of a tenant's mean wait below this part count as none
 LEFT_OUT: Final = "no pool has their partition and room for their gang"
+DAY_S: Final = 86_400.0
 LEAST_S: Final = 60.0  # as do changes of the mean wait below a minute
 
 
@@ -101,7 +104,9 @@ def sentences(found: Comparison) -> list[str]:
         )
     weeks = len(np.unique(found.weeks()))
     if weeks < 2:
-        told.append("The log covers one week of arrivals, so there are no intervals.")
+        arrival_s = found.settings[0].workload.jobs["arrival_s"]
+        days = float(arrival_s.max() - arrival_s.min()) / DAY_S
+        told.append(f"Intervals need two weeks of arrivals, and the log has {days:.1f} days: there are none.")
     else:
         told.append(
             f"Intervals are 95 % intervals by bootstrap over {weeks} weeks of arrival"
@@ -111,8 +116,9 @@ def sentences(found: Comparison) -> list[str]:
 
 
 def assumptions(found: Comparison) -> list[str]:
-    """Return what policies that preempt and a changed setting assume, in sentences."""
-    told = []
+    """Return what is assumed of GPU types, by policies that preempt and in a changed setting, in sentences."""
+    lacks = (line for one in found.settings for line in ignored_by(one.twin.problems(one.workload)))
+    told = [f"{line}." for line in dict.fromkeys(lacks)]
     if any(one.preemptions for one in found.outcomes):
         told.append(
             "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to "
@@ -124,10 +130,11 @@ def assumptions(found: Comparison) -> list[str]:
     gpus = [setting.twin.gpus for setting in (changed, found.settings[0])]
     if gpus[0] != gpus[1]:
         told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
-    new = {group.gpu_type for pool in changed.twin.pools for group in pool.groups} - {
-        group.gpu_type for pool in found.settings[0].twin.pools for group in pool.groups
-    }
-    for name in sorted(new):
+    unused = unused_types(found, changed)
+    told += [f"No job may use GPUs of type {visible(name)}: all ask for other types." for name in unused]
+    for name in new_types(found, changed):
+        if name in unused:
+            continue
         speed = changed.twin.gpu_speeds.get(name, 1.0)
         begin = f"GPUs of type {visible(name)} run every job"
         told.append(
@@ -137,6 +144,26 @@ def assumptions(found: Comparison) -> list[str]:
             f"they are, add --speed {visible(name)}=FACTOR."
         )
     return told
+
+
+def new_types(found: Comparison, changed: Setting) -> list[str]:
+    """Return the GPU types that a setting has and today's cluster has not."""
+    there, today = (
+        {group.gpu_type for pool in one.twin.pools for group in pool.groups} for one in (changed, found.settings[0])
+    )
+    return sorted(there - today)
+
+
+def unused_types(found: Comparison, changed: Setting) -> list[str]:
+    """Return the new GPU types of a setting that no job may use, as all jobs of their pools ask for others."""
+    able = set[str]()
+    for problem in changed.twin.problems(changed.workload):
+        cluster = problem.pool.cluster
+        kinds = np.unique(
+            cluster.nodes["gpu_type"][AskedTypes.of(problem.instance.workload, cluster).nodes.any(axis=0)]
+        )
+        able |= {cluster.gpu_types[kind] for kind in kinds.tolist()}
+    return [name for name in new_types(found, changed) if name not in able]
 
 
 def _sentence(found: Comparison, outcome: Outcome) -> str:
@@ -161,6 +188,8 @@ def _sentence(found: Comparison, outcome: Outcome) -> str:
     if math.isfinite(ratio.low) and change >= 0.005:
         certain = ratio.high < 1 or ratio.low > 1
         sure = "" if certain else " (the interval includes no change)"
+    if word == "unchanged" and (unused := unused_types(found, found.setting(outcome.setting))):
+        sure = f": no job may use GPUs of type {visible(', '.join(unused))}"
     tail = f" {better or 'None'} of {len(rows)} tenants wait less, {worse or 'none'} longer." if len(rows) > 1 else ""
     preempted = f" It preempts {outcome.preemptions:,} times." if outcome.preemptions else ""
     return f"{begin}waits are {word} on average{sure}.{tail}{_worst(found, outcome)}{preempted}"

@@ -10,4 +10,4 @@ __all__ = ["HELD", "LIMITED", "NEVER", "WAITS", "kind_of"]
 def kind_of(reason: str) -> str:
     """Return WAITS, HELD, LIMITED or NEVER, for a reason as squeue writes it, or one of a twin (own_limits.py)."""
     words = reason.strip().strip("()").replace("_", " ")
-    return NEVER if words.startswith("above ") else meaning_of(words.partition(",")[0].strip())[1]
+    return NEVER if words.startswith(("above ", "no GPUs of ")) else meaning_of(words.partition(",")[0].strip())[1]

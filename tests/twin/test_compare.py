@@ -24,6 +24,7 @@ from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
 from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
 from gpusched_env.twin.configuration import known_policy, node_list, not_played, pools_of, pools_of_texts
+from gpusched_env.twin.fitting import fit_twin
 from gpusched_env.twin.inferred_priorities import Rights, find_pairs
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.summary import assumptions, comparison_csv, comparison_rows, sentences, tenants_of
@@ -86,6 +87,48 @@ def test_machines_are_said_to_change_only_if_they_do():
     (changed, added) = (" ".join(assumptions(compared(**one))) for one in ({"load": 2.0}, {"add_nodes": "1x2"}))
     assert "GPUs instead of" not in changed
     assert "has 4 GPUs instead of 2" in added
+
+
+def typed(*types, machines="1x2@a100,1x2@h100"):
+    """A twin and jobs that ask for these GPU types, two GPUs and 100 s each."""
+    count = len(types)
+    attributes = {"gpu_types": np.array(types), "wait_s": np.zeros(count)}
+    jobs = Workload.from_columns(200 * np.arange(count), [2] * count, [100.0] * count, attributes=attributes)
+    return Twin("slurm:x", "slurm", (Pool("all", Cluster.parse(machines).groups),)), jobs
+
+
+def test_jobs_that_ask_for_gpu_types_that_the_cluster_lacks_are_counted():
+    twin, jobs = typed("v100", "V100", "h100", "")
+    told = "2 jobs ask for a GPU type other than a100, h100, and run on any"
+    assert told in fit_twin(jobs, twin.pools).notes
+    found = compare_policies(settings_of(twin, jobs), [], workers=1)
+    assert f"{told}." in assumptions(found)
+    twin, jobs = typed("a100", "h100", "")
+    notes = fit_twin(jobs, twin.pools).notes
+    assert not any("ask for" in note for note in notes)
+    assert any(note.startswith("1 jobs tell no GPU type: they may run on any") for note in notes)
+    twin, jobs = typed("a100", "h100")
+    assert not any("GPU type" in note for note in fit_twin(jobs, twin.pools).notes)
+
+
+@pytest.mark.parametrize("types", [("a100", "h100", "a100"), ("a100", "", "a100"), ("a100", "v100", "a100")])
+def test_new_gpus_that_no_job_may_use_are_named(types):
+    """A job that tells no type may use them, and so may one whose type the cluster lacks."""
+    twin, jobs = typed(*types)
+    jobs = jobs.unchecked_columns(arrival_s=[0.0, 1.0, 2.0])  # the last one waits for the first
+    found = compare_policies(settings_of(twin, jobs, "4x2@b200"), [], workers=1)
+    told, (changed,) = " ".join(assumptions(found)), [line for line in sentences(found) if "+ 4x2@b200" in line]
+    none = types[1] == "h100"
+    assert ("No job may use GPUs of type b200: all ask for other types." in told) is none
+    assert ("GPUs of type b200 run every job as fast" in told) is not none
+    assert ("waits are unchanged on average: no job may use GPUs of type b200" in changed) is none
+
+
+def test_a_short_log_tells_its_days():
+    twin, jobs = typed("a100", "h100")
+    jobs = jobs.unchecked_columns(arrival_s=[0.0, 3.1 * 86_400])
+    found = compare_policies(settings_of(twin, jobs), [], workers=1)
+    assert sentences(found)[-1] == "Intervals need two weeks of arrivals, and the log has 3.1 days: there are none."
 
 
 def test_unusable_changes_are_refused():

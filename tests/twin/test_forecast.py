@@ -341,6 +341,35 @@ def test_a_running_job_that_fits_nowhere_is_refused():
         sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
 
 
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("policy", ["fifo", "slurm"])
+def test_jobs_run_on_the_gpu_types_that_they_ask_for(policy, named):
+    """Job r holds all H100 until 100 s: h waits for them, a and w do not; l asks for more of them than there are."""
+    running = PresentJob("r", 4, 0.0, 0.0, nodes={"h": 4} if named else {}, gpu_types="h100")
+    asked = (("h", 4, "H100"), ("a", 2, "a100"), ("w", 2, ""), ("l", 6, "h100"))
+    queued = tuple(PresentJob(name, gpus, 10.0, gpu_types=types) for name, gpus, types in asked)
+    names = ("a", "h")
+    setting = Plain(Cluster.parse("1x4@a100,1x4@h100"), policy, node_names=names if named else ())
+    options = Options(futures=3, arrivals=False)
+    starts = sampled_starts(
+        Snapshot(50.0, (running,), queued, node_names=names if named else ()), setting, History(past([100.0])), options
+    )
+    np.testing.assert_allclose(starts[:, 0], 50.0, atol=0.01)  # the end of r
+    if policy == "slurm":  # under fifo, all wait behind h
+        np.testing.assert_allclose(starts[:, 1:3], 0.0, atol=0.01)
+    assert np.isnan(starts[:, 3]).all()
+
+
+def test_arrivals_ask_for_the_gpu_types_of_the_history_and_of_present_jobs():
+    running = PresentJob("r", 1, 5 * DAY_S, 5 * DAY_S, gpu_types="h100")
+    log = past([100.0] * 40, arrival_s=np.arange(40) * DAY_S / 8)
+    log = dataclasses.replace(log, attributes={"gpu_types": np.array(["a100"] * 40)})
+    snapshot = Snapshot(5.5 * DAY_S, (running,), (PresentJob("q", 1, 5.2 * DAY_S, gpu_types="v100"),))
+    found = _Source(snapshot, History(log), Options()).workload(0).attributes["gpu_types"].tolist()
+    assert found[:2] == ["", "v100"]  # the running job has its place
+    assert set(found[2:]) == {"a100", "h100", "v100"}
+
+
 @pytest.mark.parametrize("policy", ["fifo", "slurm:fair_share_weight=0"])
 def test_shares_for_a_policy_without_fair_shares_are_refused(policy):
     snapshot = Snapshot(50.0, (), (PresentJob("a", 1, 10.0, user="ana"),))
@@ -617,6 +646,27 @@ def test_the_history_has_no_jobs_that_had_not_ended_by_the_snapshot(tmp_path):
     (tmp_path / "jobs.txt").write_text("\n".join([SACCT, *rows]) + "\n")
     now_s = (datetime.fromisoformat(f"{DAY}T11:30:00") - datetime(1970, 1, 1)).total_seconds()
     assert _history(f"slurm:{tmp_path / 'jobs.txt'}", now_s).workload.jobs["duration_s"].tolist() == [600.0]
+
+
+def test_a_job_whose_gpu_type_no_machine_has_gets_no_forecast(files):
+    """The one node has A100: 902 asks for them, 903 for any, and 904 for H100."""
+    queue = files / "queue.txt"
+    text = QUEUE.replace("g1|None|gres/gpu", "g1|None|gres/gpu:a100").replace(
+        "Priority|gres/gpu:4", "Priority|gres/gpu:A100:4", 1
+    )
+    queue.write_text(text.replace("|2||Priority|gres/gpu:8", "|1||Priority|gres/gpu:h100:8"))
+    header, *rows = (files / "jobs.txt").read_text().splitlines()
+    asking = [f"{header}|ReqTRES", *(f"{row}|gres/gpu:h100=4" for row in rows)]
+    (files / "jobs.txt").write_text("\n".join(asking) + "\n")
+    result = run_command(
+        "forecast", "--snapshot", f"squeue:{queue}", "--history", f"slurm:{files / 'jobs.txt'}",
+        "--cluster", "1x8@a100", "--futures", 20, "--output", files / "out.csv",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "no forecast for 1 jobs, which cannot start as they are (no GPUs of type h100): 904" in result.output
+    assert "note: of the history, 60 jobs ask for a GPU type other than a100, and run on any" in result.output
+    rows = list(csv.DictReader((files / "out.csv").read_text().splitlines()))
+    assert [row["job"] for row in rows] == ["902", "903"]
 
 
 def test_wrong_calls_are_told(files):

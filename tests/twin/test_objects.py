@@ -65,6 +65,15 @@ def told(jobs: tuple[PresentJob, ...]) -> list[tuple[str, int, str, str]]:
     return [(job.id, job.gpus, job.user, "" if job.waits else iso(job.start_s)[11:]) for job in jobs]
 
 
+def test_the_gpu_types_of_pods_are_those_of_their_node_selectors(tmp_path):
+    pods = [pod("a", owner="j"), pod("b", owner="j"), pod("c", "n1", 2), pod("d")]
+    for one, product in zip(pods, ("H100", "A100", "H100", ""), strict=True):
+        one["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": product} if product else {}
+    found = taken(tmp_path, "kubernetes", *pods)
+    types = {job.id: job.gpu_types for job in (*found.running, *found.queued)}
+    assert types == {"n/j": "H100|A100", "n/c": "H100", "n/d": ""}
+
+
 def test_workloads_of_kueue(tmp_path: Path) -> None:
     """Admitted ones run, evicted ones wait again, inactive ones are held, and finished ones are gone."""
     evicted = [condition("QuotaReserved", 4, "False"), condition("Admitted", 4, "False"), condition("Evicted", 4)]

@@ -27,7 +27,7 @@ EXAMPLE = {
     ],
     "queued": [
         {"id": "108", "gpus": 2, "arrival": "2025-03-03T11:00:00", "limit_s": None, "user": "cy", "priority": 3,
-         "min_nodes": 1, "max_nodes": 2},
+         "min_nodes": 1, "max_nodes": 2, "gpu_types": "H100|H200"},
         {"id": "109", "gpus": 1, "arrival": 1741003100},
     ],
     "held": ["110"],
@@ -51,6 +51,7 @@ def test_a_snapshot_is_read_and_written(tmp_path):
     assert math.isnan(found.queued[0].limit_s)
     assert found.queued[0].priority == 3.0
     assert (found.queued[0].min_nodes, found.queued[0].max_nodes, found.queued[1].max_nodes) == (1, 2, 0)
+    assert found.queued[0].gpu_types == "H100|H200"
     assert found.closed == ("g02",)
     assert (
         found.describe()
@@ -379,6 +380,29 @@ def test_squeue_tells_node_counts(tmp_path):
     assert counts == {"1": (1, 16), "2": (1, 1), "3": (2, 2)}
     with pytest.raises(GpuschedError, match="min_nodes is 2 and max_nodes 3"):
         PresentJob("1", 4, min_nodes=2, max_nodes=3)
+
+
+def test_the_gpu_type_that_a_job_of_squeue_asks_for_is_read(tmp_path):
+    """That of TRES_ALLOC while it waits, else that of TRES_PER_NODE; of a running job, TRES_ALLOC is what it got."""
+    path = tmp_path / "squeue.txt"
+    rows = (
+        ("R", "gres/gpu=4,gres/gpu:h100=4", "gres/gpu:4", ""),
+        ("R", "gres/gpu=4,gres/gpu:h100=4", "gres/gpu:h100:4", "h100"),
+        ("PD", "gres/gpu=4,gres/gpu:h100=4", "N/A", "h100"),
+        ("PD", "N/A", "gres:gpu:a100:2", "a100"),
+        ("PD", "N/A", "gres/gpu:a100", "a100"),
+        ("PD", "gres/gpu=4", "gres/gpu:4", ""),
+        ("PD", "gres/gpu=4,gres/gpu:h100=2,gres/gpu:a100=2", "N/A", ""),
+    )
+    lines = [f"{i}|{state}|0:10|1:00|1|{tres}|{each}" for i, (state, tres, each, _) in enumerate(rows)]
+    path.write_text("\n".join(["JOBID|ST|TIME|TIME_LIMIT|NODES|TRES_ALLOC|TRES_PER_NODE", *lines]) + "\n")
+    found = read_squeue(path, NOON)
+    assert [job.gpu_types for job in (*found.running, *found.queued)] == [types for *_, types in rows]
+    assert [job.gpus for job in found.queued] == [4, 2, 1, 4, 4]
+    record = {"job_id": 1, "job_state": ["RUNNING"], "start_time": 1_741_001_200, "node_count": 1}
+    record |= {"tres_req_str": "gres/gpu:a100=2", "tres_alloc_str": "gres/gpu=2"}
+    path.write_text(json.dumps({"jobs": [record]}))
+    assert [job.gpu_types for job in read_squeue(path, NOON).running] == ["a100"]
 
 
 def test_json_of_squeue_is_read_as_its_table_is(tmp_path):

@@ -27,6 +27,7 @@ SQUEUE: Final = {
     "user": "user_name", "account": "account", "partition": "partition", "qos": "qos", "state": "job_state",
     "limit": "time_limit", "submit": "submit_time", "start": "start_time", "count": "node_count", "most": "max_nodes",
     "nodes": "nodes", "reason": "state_reason", "tres": "tres_alloc_str tres_req_str", "dependency": "dependency",
+    "asked": "tres_req_str",
 }  # fmt: skip
 NODE: Final = {
     "nodename": "name", "gres": "gres", "cfgtres": "tres", "state": "state", "flags": "state_flags",
