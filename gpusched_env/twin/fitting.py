@@ -10,10 +10,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.qos import QOS, Qos
 from gpusched_env.problem.tenants import Tenants
-from gpusched_env.problem.workload import MAX_NODES, Workload
+from gpusched_env.problem.workload import GPU_TYPES, MAX_NODES, Workload
 from gpusched_env.traces.kubernetes.quotas import Quotas
 from gpusched_env.twin.inferred_priorities import (
     Aging,

@@ -17,9 +17,8 @@ from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
-from gpusched_env.problem.partitions import GPU_TYPES
 from gpusched_env.problem.tenants import PRIORITY
-from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, Workload
+from gpusched_env.problem.workload import GPU_TYPES, MAX_NODES, MIN_NODES, Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
 from gpusched_env.twin.model import CLUSTER_QUEUE, PARTITION, WAIT, Problem
