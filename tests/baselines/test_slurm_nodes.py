@@ -87,9 +87,7 @@ def has_room(free: Sequence[int], least: int, most: int, part: int) -> bool:
     return sum(min(most // least, gpus // part) for gpus in free) >= most
 
 
-def check_heads(
-    instance: Instance, rows: Sequence[Row], log: EventLog, reserved: Sequence[Reservation] = ()
-) -> None:
+def check_heads(instance: Instance, rows: Sequence[Row], log: EventLog, reserved: Sequence[Reservation] = ()) -> None:
     """Check that a job starts when those jobs leave it room that run as it becomes the first in the queue.
 
     Jobs are in order of arrival, and limits are the run times, so nothing that starts later may be in its way. A job
