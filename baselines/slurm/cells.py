@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
-from gpusched_env.baselines.slurm.state import SlurmState
+from gpusched_env.baselines.slurm.state import OPEN, WITHHELD, SlurmState
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
@@ -43,11 +43,14 @@ def failed_gpus(sim: Run) -> int:
 
 @kernel(lazy=True)
 def begin_cells(sim: Run, plan: SlurmState) -> None:
-    """Begin the profiles with the GPUs ``unused``."""
+    """Begin the profiles with the GPUs ``unused``; nothing starts now on nodes that are withheld."""
+    slots = plan.cells.shape[1]
     for cell in range(len(plan.unused)):
-        for at in range(plan.cells.shape[1]):
+        for at in range(slots):
             plan.cells[cell, at] = 0
-        plan.cells[cell, 0] = plan.unused[cell]
+        first = 1 if plan.kept[cell] == WITHHELD else 0
+        if first < slots:
+            plan.cells[cell, first] = plan.unused[cell]
 
 
 @kernel(lazy=True)
@@ -70,10 +73,10 @@ def may_use(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
 
 @kernel(lazy=True)
 def free_in_partition(sim: Run, plan: SlurmState, request: int) -> int:
-    """Count the GPUs ``unused`` of the cells that a job may use, reservations aside."""
+    """Count the GPUs ``unused`` of the cells that a job may use in a cycle, reservations aside."""
     count = 0
     for cell in range(len(plan.unused)):
-        if plan.unused[cell] > 0 and may_use(sim, plan, request, cell):
+        if plan.unused[cell] > 0 and plan.kept[cell] != WITHHELD and may_use(sim, plan, request, cell):
             count += plan.unused[cell]
     return count
 
@@ -232,7 +235,7 @@ def count_room(sim: Run, plan: SlurmState, request: int) -> int:
     count_free(sim, plan)
     total = 0
     for cell in range(len(plan.room)):
-        is_open = plan.kept[cell] == 0 and can_start_in(sim, plan, request, cell)
+        is_open = plan.kept[cell] == OPEN and can_start_in(sim, plan, request, cell)
         plan.room[cell] = plan.unused[cell] if is_open else 0
         total += plan.room[cell]
     return total
@@ -319,7 +322,7 @@ def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
     seat = sim.replicas[number]["first_gpu"]
     while seat >= 0:
         cell = plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]]
-        if plan.kept[cell] == 0 and can_start_in(sim, plan, request, cell):
+        if plan.kept[cell] == OPEN and can_start_in(sim, plan, request, cell):
             count += 1
         seat = sim.gpu_next[seat]
     return count
@@ -349,11 +352,21 @@ def needed(sim: Run, plan: SlurmState, request: int) -> int:
 
 
 @kernel(lazy=True)
-def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
+def keep_cells(sim: Run, plan: SlurmState, request: int, how: int) -> None:
     """Keep the nodes of its partition for a job that cannot start, from later jobs of other partitions.
 
-    As in Slurm (``_schedule`` of job_scheduler.c), the rest of the main pass starts nothing on these nodes.
+    As in Slurm (``_schedule`` of job_scheduler.c), the rest of the main pass starts nothing on these nodes; if they
+    are WITHHELD, neither does a cycle that follows.
     """
     for cell in range(len(plan.kept)):
         if plan.within[sim.class_set[plan.kinds[request]], cell] > 0:
-            plan.kept[cell] = 1
+            plan.kept[cell] = max(plan.kept[cell], how)
+
+
+@kernel(lazy=True)
+def all_withheld(plan: SlurmState) -> bool:
+    """Return whether no cycle may start anything."""
+    for cell in range(len(plan.kept)):  # noqa: SIM110 - generators are not compiled
+        if plan.kept[cell] != WITHHELD:
+            return False
+    return True

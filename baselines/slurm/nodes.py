@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.baselines.slurm.cells import can_start_in, count_room, end_slot, place_parts, share_out
 from gpusched_env.baselines.slurm.queue import job_of
-from gpusched_env.baselines.slurm.state import SlurmState
+from gpusched_env.baselines.slurm.state import KEPT, OPEN, SlurmState
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import fits, reserve
 from gpusched_env.core.placement.taking import packs_better, room_of, take, unable, unreserve
@@ -104,7 +104,7 @@ def opens_now(sim: Run, plan: SlurmState, request: int, node: int, length: int) 
     if plan.memory["divided"] == 0:
         return True
     cell = plan.cell_of[node]
-    return can_start_in(sim, plan, request, cell) and (length > 0 or plan.kept[cell] == 0)
+    return plan.kept[cell] <= (KEPT if length > 0 else OPEN) and can_start_in(sim, plan, request, cell)
 
 
 @kernel(lazy=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue, overrun_s
-from gpusched_env.baselines.slurm.cells import keep_cells
+from gpusched_env.baselines.slurm.cells import all_withheld, keep_cells
 from gpusched_env.baselines.slurm.nodes import fits_main
 from gpusched_env.baselines.slurm.preemption import choose_victims, grace_end_s, keeps_places, waits_for_victims
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
@@ -17,10 +17,13 @@ from gpusched_env.baselines.slurm.state import (
     FILL,
     FIRST,
     FRESH,
+    KEPT,
     MAIN,
     NONE,
+    OPEN,
     OVER,
     VICTIMS,
+    WITHHELD,
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
@@ -156,7 +159,7 @@ def line_up(sim: Run, plan: SlurmState) -> None:
     for p in range(len(plan.stopped)):
         plan.stopped[p] = 0
     for cell in range(len(plan.kept)):
-        plan.kept[cell] = 0
+        plan.kept[cell] = OPEN
     m["phase"] = MAIN
 
 
@@ -168,7 +171,6 @@ def first_start(sim: Run, plan: SlurmState) -> int:
     block no others.
     """
     m = plan.memory
-    after = CYCLE
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
         request = plan.order[m["at"]]
         row = job_of(plan, request)
@@ -190,12 +192,14 @@ def first_start(sim: Run, plan: SlurmState) -> int:
             if m["victims"] > 0:
                 m["phase"] = VICTIMS
                 return -1
+        how = KEPT
         if m["preempts"] == 1 and not keeps_places(sim, plan, request) and waits_for_victims(sim, plan, request):
-            after = ENDS  # a cycle could give away the places that are to become free
+            how = WITHHELD  # a cycle could give away the places that are to become free
         if m["divided"] == 0:
-            break
+            m["phase"] = ENDS if how == WITHHELD else CYCLE
+            return -1
         plan.stopped[plan.partition[request]] = 1
-        keep_cells(sim, plan, request)
+        keep_cells(sim, plan, request, how)
         m["at"] += 1
-    m["phase"] = after
+    m["phase"] = ENDS if m["divided"] == 1 and all_withheld(plan) else CYCLE
     return -1

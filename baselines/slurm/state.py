@@ -10,6 +10,7 @@ from gpusched_env.core.handle import Handle, array
 
 NONE, EASY, CONSERVATIVE = range(3)  # backfill
 FIRST, MAIN, VICTIMS, CYCLE, FILL, ENDS, OVER = range(7)  # phases: the parts of a decision point
+OPEN, KEPT, WITHHELD = range(3)  # nodes: open to all, not to the rest of the main pass, nor to a backfill cycle
 FRESH, BEGUN, COMPUTED = range(3)  # ages of the priorities: computed, a period has begun since, factors are computed
 
 RULES_DTYPE: Final = np.dtype(
@@ -111,7 +112,7 @@ class SlurmState(Handle):
     node_in = array(np.int32, "cells")  # a node of each cell
     within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
     unused = array(np.int64, "cells")  # [GPU] free now
-    kept = array(np.int8, "cells")  # 1 = nodes are kept for a job at which the main pass has stopped
+    kept = array(np.int8, "cells")  # OPEN; KEPT, WITHHELD = for a job at which the main pass has stopped
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
     mine = array(np.int64, "cells")  # cells that the job may use, scratch
     closers = array(np.int32, "cells", "reservations")  # that close the cell to the job, scratch

@@ -139,6 +139,30 @@ def test_gpus_are_kept_while_victims_write_checkpoints(options: str) -> None:
     assert (log.events["kind"] == PREEMPT).sum() == 1
 
 
+@pytest.mark.parametrize("nodes", ["", "1"])
+@pytest.mark.parametrize("placement", ["pack", "consolidate"])
+def test_backfill_goes_on_in_other_partitions_while_a_victim_has_its_grace_time(placement: str, nodes: str) -> None:
+    """At 1, a job asks for node 0 of p, whose victim runs on until 121. At 3, one of q fits before the head of q.
+
+    That of p which comes at 4 would fit on the free GPU of node 0, and must not take it.
+    """
+    rows = [
+        ("p", 0.0, 0, 3, 300), ("q", 0.0, 0, 4, 300), ("p", 5.0, 1, 4, 50), ("q", 0.0, 2, 8, 50), ("q", 0.0, 3, 4, 20),
+        ("p", 0.0, 4, 1, 200),
+    ]  # fmt: skip
+    partition, classes, arrival, gpus, minutes = map(np.array, zip(*rows, strict=True))
+    attributes = {"partition": partition, "priority_class": classes}
+    if nodes:
+        attributes |= dict.fromkeys(("min_nodes", "max_nodes"), np.ceil(gpus / 4).astype(int))
+    workload = Workload.from_columns(
+        arrival * MINUTE_S, gpus, minutes * MINUTE_S, estimate_s=minutes * MINUTE_S, attributes=attributes
+    )
+    rules = Partitions((Partition("p", nodes="0"), Partition("q", nodes="1-2")))
+    case = Instance(Cluster.parse("3x4"), workload, semantics=FREE, partitions=rules)
+    spec = f"slurm:preempt=class,grace_s=7200,placement={placement}"
+    assert starts(case, spec) == [0.0, 0.0, 121.0, 300.0, 3.0, 171.0]
+
+
 def test_a_job_that_cannot_start_before_a_reservation_preempts_nobody() -> None:
     """Job 1 may run for 200 s, so it cannot begin before the reservation from 100 s to 150 s."""
     parts = (Partition("low"), Partition("high", tier=2))

@@ -217,14 +217,25 @@ def test_victims_are_those_that_the_placement_rule_needs(placement: str, victims
         assert preemptions(log) == victims
 
 
-def test_two_victims_do_not_take_turns_on_a_node_that_a_job_waits_for() -> None:
+@pytest.mark.parametrize(
+    ("cluster", "partitions"),
+    [
+        ("2x4", None),
+        ("2x4", Partitions((Partition("all", default=True),))),
+        ("3x4", Partitions((Partition("p", "0-1", default=True), Partition("q", "2")))),
+    ],
+)
+def test_two_victims_do_not_take_turns_on_a_node_that_a_job_waits_for(
+    cluster: str, partitions: Partitions | None
+) -> None:
     """The high job needs a whole node, on which 2 GPUs are free, and preempts the low job there: 60 s of checkpoint.
 
     Nobody may take the 2 GPUs meanwhile. By numbers, the last job could, as the limit of the job of mid is 65 s.
     """
     case = qos_instance(
         [0, 0, 0, 10, 20], [2, 2, 4, 4, 2], [900, 5, 400, 50, 900], ["low", "low", "mid", "high", "low"],
-        (LOW, MID, HIGH), limits=[900, 5, 65, 50, 900], cluster="2x4", rules=Semantics(checkpoint_s=60.0),
+        (LOW, MID, HIGH), limits=[900, 5, 65, 50, 900], cluster=cluster, rules=Semantics(checkpoint_s=60.0),
+        partitions=partitions,
     )  # fmt: skip
     log = play(case, "slurm:preempt=qos,placement=consolidate,bf_interval_s=0")
     assert job_times(case, log)["first_start_s"].tolist()[3:] == [70, 120]
