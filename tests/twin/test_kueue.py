@@ -143,7 +143,7 @@ def test_other_policies_and_quotas_are_not_usable(tmp_path: Path) -> None:
     for other in (
         dataclasses.replace(twin, scheduler="slurm"),
         with_tenants(rules=lambda one: ""),
-        with_tenants(rules=lambda one: "queueing=strict"),
+        with_tenants(rules=lambda one: "" if one.name == "all" else "queueing=strict"),
         with_tenants(quota=lambda one: wrong_quotas[one.name]),
     ):
         score = score_replay(other, log, replayed_starts(other, log), twin.split_s)
