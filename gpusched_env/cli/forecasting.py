@@ -164,7 +164,10 @@ def forecast(
     if isinstance(setting, Twin):
         present, grade = without_excess(present, setting), grade_of(setting).word
         present, past = admitted_by(setting, present, past)
+    told = len(present.notes)
     present = without_missing_types(present, setting)
+    for note in present.notes[told:]:
+        print(f"note: {note}")
     shares = None if now.usage is None else read_sshare(now.usage)
     for line in ignored_by(problems_of(past, setting)):
         print(f"note: of the history, {line}")
