@@ -160,16 +160,32 @@ def forecast(
     setting, grade = played.setting(), ""
     present = now.read(reading, played.cluster)
     past = _history(history, present.time_s, reading.options())
+    _check_kueue(present, setting, played.scheduler)
     if isinstance(setting, Twin):
         present, grade = without_excess(present, setting), grade_of(setting).word
         present, past = admitted_by(setting, present, past)
+    told = len(present.notes)
     present = without_missing_types(present, setting)
+    for note in present.notes[told:]:
+        print(f"note: {note}")
     shares = None if now.usage is None else read_sshare(now.usage)
     for line in ignored_by(problems_of(past, setting)):
         print(f"note: of the history, {line}")
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
     _tell(present, Quantiles.of(starts), starts, grade, output)
     print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
+
+
+def _check_kueue(present: Snapshot, setting: Setting, scheduler: str | None) -> None:
+    """Refuse jobs of Kueue where neither a twin knows its quotas nor a policy is chosen."""
+    from gpusched_env.twin import Twin
+
+    known = isinstance(setting, Twin) and setting.of_kueue
+    if any(job.queue for job in (*present.running, *present.queued)) and not known and scheduler is None:
+        raise GpuschedError(
+            "--snapshot: its jobs are Kueue's, whose quotas decide who waits: give --twin, fitted to such a log with "
+            "--quotas, or choose another policy by --scheduler, such as fifo"
+        )
 
 
 def calibration(

@@ -264,7 +264,8 @@ def _slurm(
         found.append((searched, fitted, replayed_starts(fitted, workload)))
     best, fitted, start_s = min(found, key=lambda one: one[0].error)
     starts = [start_s for *_, start_s in found]
-    nodes = _nodes_told(fitted, Recorded.of(workload), starts, twin.split_s) if len(found) > 1 else ()
+    errors = [one.error for one, *_ in found]
+    nodes = _nodes_told(fitted, Recorded.of(workload), errors, starts, twin.split_s) if len(found) > 1 else ()
     return fitted, (best.told, *nodes), start_s
 
 
@@ -448,16 +449,22 @@ def _told_apart(kinds: str, chosen: str, errors: dict[str, float]) -> str:
     return sentence
 
 
-def _nodes_told(fitted: Twin, log: Recorded, starts_s: Sequence[np.ndarray], split_s: float) -> tuple[str]:
-    """Tell how far off the waits are if gangs are split over nodes, and if they run on as few as hold them."""
-    parts = []
-    played = ~np.isnan(starts_s).any(axis=0)
-    for name, inside in (("fitted part", log.arrival_s < split_s), ("rest", log.arrival_s >= split_s)):
-        rows = inside & played
-        waits = [(start_s - log.arrival_s)[rows] for start_s in (log.start_s, *starts_s)]
-        if rows.any():
-            split, fewest = (closeness(waits[0], own) for own in waits[1:])
-            parts.append(f"of the {name} are {split:.1%} off if gangs are split freely, {fewest:.1%} if not")
+def _nodes_told(
+    fitted: Twin, log: Recorded, errors: Sequence[float], starts_s: Sequence[np.ndarray], split_s: float
+) -> tuple[str]:
+    """Tell how far off the waits are if gangs are split over nodes, and if they run on as few as hold them.
+
+    ``errors`` : those of the fitted part, by which the fit chose. ``starts_s`` : of all jobs [s], for the rest.
+    """
+    found = {"fitted part": errors}
+    rest = (log.arrival_s >= split_s) & ~np.isnan(starts_s).any(axis=0)
+    if rest.any():
+        waits = [(start_s - log.arrival_s)[rest] for start_s in (log.start_s, *starts_s)]
+        found["rest"] = [closeness(waits[0], own) for own in waits[1:]]
+    parts = [
+        f"of the {name} are {split:.1%} off if gangs are split freely, {fewest:.1%} if not"
+        for name, (split, fewest) in found.items()
+    ]
     way = "on as few nodes as hold it" if fitted.fewest_nodes else "on any nodes"
     return (f"the log tells no nodes of jobs; fitted: each runs {way}. Waits {', '.join(parts)}",)
 

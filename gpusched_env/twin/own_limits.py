@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
+from gpusched_env.traces.node_lists import GPU_TYPE
 from gpusched_env.twin.model import Pool, Twin
 from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
+
+UNTOLD_TYPE: Final = "a GPU type is not told"
 
 
 def without_excess(snapshot: Snapshot, twin: Twin) -> Snapshot:
@@ -16,8 +20,15 @@ def without_excess(snapshot: Snapshot, twin: Twin) -> Snapshot:
 
 
 def without_missing_types(snapshot: Snapshot, setting: Setting) -> Snapshot:
-    """Return the snapshot with the queued jobs held that ask for a GPU type that no machine of their partition has."""
-    return _holding(snapshot, {job.id: _lack_of(job, setting.pools) for job in snapshot.queued})
+    """Return the snapshot with the queued jobs held that ask for a GPU type that no machine of their partition has.
+
+    If some of these machines have the type that stands for one that is not told, the job runs on any; a note counts it.
+    """
+    lacking = {job.id: _lack_of(job, setting.pools) for job in snapshot.queued}
+    if untold := sum(text == UNTOLD_TYPE for text in lacking.values()):
+        what = f"queued jobs ask for another GPU type than {GPU_TYPE}, as untold ones count: they run on any"
+        snapshot = dataclasses.replace(snapshot, notes=(*snapshot.notes, f"{untold:,} {what}"))
+    return _holding(snapshot, {name: text for name, text in lacking.items() if text != UNTOLD_TYPE})
 
 
 def _lack_of(job: PresentJob, pools: Sequence[Pool]) -> str:
@@ -25,7 +36,9 @@ def _lack_of(job: PresentJob, pools: Sequence[Pool]) -> str:
     asked = {part.strip().casefold() for part in job.gpu_types.split("|")} - {""}
     own = [pool for pool in pools if not pool.partitions or not {*pool.partitions}.isdisjoint(job.partition.split(","))]
     there = {group.gpu_type.casefold() for pool in own for group in pool.groups}
-    return f"no GPUs of type {job.gpu_types}" if own and asked and asked.isdisjoint(there) else ""
+    if not own or not asked or not asked.isdisjoint(there):
+        return ""
+    return UNTOLD_TYPE if GPU_TYPE.casefold() in there else f"no GPUs of type {job.gpu_types}"
 
 
 def _holding(snapshot: Snapshot, reasons: dict[str, str]) -> Snapshot:

@@ -1,6 +1,7 @@
 """A twin's policy from files of Slurm, and names that mean something else, too: an account and a partition ``all``."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -350,6 +351,22 @@ def test_where_no_job_tells_nodes_the_fit_chooses_whether_gangs_are_split(tmp_pa
     jobs = Workload.from_columns([0] * 4, [6, 12, 9, 16], [1] * 4, attributes=told)
     asked = Twin("x", "slurm", pools, fewest_nodes=True).asking(jobs)
     assert asked.attributes["max_nodes"].tolist() == [1, 2, 0, 4]  # 9 GPUs do not divide; one job tells its own
+
+
+def test_the_note_on_nodes_has_the_figures_of_the_replays():
+    """A queue that grows: jobs that waited when the fitted part ended count in neither."""
+    rng = np.random.default_rng(5)
+    jobs = Workload.from_columns(
+        np.cumsum(rng.integers(10, 900, 150)), rng.integers(3, 7, 150), rng.integers(60, 3000, 150).astype(float),
+        estimate_s=np.full(150, 3600.0),
+    )  # fmt: skip
+    planted = dataclasses.replace(one_pool("2x8", "slurm:backfill=none"), fewest_nodes=True)
+    wait_s = replayed_starts(planted, jobs) - jobs.jobs["arrival_s"]
+    lines = list[str]()
+    twin = fit_twin(dataclasses.replace(jobs, attributes={"wait_s": wait_s}), planted.pools, tell=lines.append)
+    (note,) = [note for note in twin.notes if note.startswith("the log tells no nodes")]
+    off = [figure for line in lines for figure in re.findall(r"fitted part are (\S+%) off", line)]
+    assert re.findall(r"fitted part are (\S+%) off if gangs are split freely, (\S+%) if not", note) == [tuple(off)]
 
 
 def test_starts_while_a_limit_holds_reveal_no_order():

@@ -667,6 +667,12 @@ def test_a_job_whose_gpu_type_no_machine_has_gets_no_forecast(files):
     assert "note: of the history, 60 jobs ask for a GPU type other than a100, and run on any" in result.output
     rows = list(csv.DictReader((files / "out.csv").read_text().splitlines()))
     assert [row["job"] for row in rows] == ["902", "903"]
+    result = run_command(
+        "forecast", "--snapshot", f"squeue:{queue}", "--history", f"slurm:{files / 'jobs.txt'}",
+        "--cluster", "1x8", "--futures", 20, "--output", files / "out.csv",
+    )  # fmt: skip
+    assert "2 queued jobs ask for another GPU type than V100, as untold ones count: they run on any" in result.output
+    assert "no forecast" not in result.output
 
 
 def test_wrong_calls_are_told(files):

@@ -265,6 +265,18 @@ def test_commands_play_kueue_as_today(tmp_path: Path) -> None:
         assert re.search(words, told), told
 
 
+def test_jobs_of_kueue_are_not_played_by_another_policy_unasked(tmp_path: Path) -> None:
+    month_s = 40 * 86_400
+    (tmp_path / "now.json").write_text(json.dumps(present("next", "product", 8)))
+    words = ["twin", "forecast", "--snapshot", f"kueue:{tmp_path / 'now.json'}", "--at", at(month_s)[:-1]]
+    words += ["--cluster", "8x8"]
+    words += ["--history", f"kueue:{files(tmp_path)}", "--futures", "2", "--no-arrivals"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    assert "its jobs are Kueue's, whose quotas decide who waits: give --twin" in " ".join(refused.output.split())
+    assert "product/next" in shown(*words, "--scheduler", "fifo")
+
+
 def test_new_machines_go_to_the_quota_of_a_queue_or_cohort(tmp_path: Path) -> None:
     """They help the queue that gets them; nobody could use machines beyond the quotas."""
     twin, log = fitted(tmp_path)

@@ -315,6 +315,7 @@ def test_a_forecast_from_kueue(tmp_path: Path) -> None:
     (tmp_path / "now.json").write_text("\n".join(map(json.dumps, now)))
     command = ["twin", "forecast", "--snapshot", f"kueue:{tmp_path / 'now.json'}", "--at", "2025-03-03T10:00:00Z"]
     command += ["--history", f"kueue:{tmp_path / 'past.json'}", "--cluster", "3x4", "--futures", "20", "--no-arrivals"]
+    command += ["--scheduler", "slurm"]
     out = tmp_path / "out.csv"
     shown = CliRunner().invoke(app, [*command, "--output", str(out)])
     assert shown.exit_code == 0, shown.output
