@@ -359,7 +359,9 @@ def test_tables_of_sshare_and_sacctmgr_say_the_same_without_names(tmp_path: Path
     assert len(after) == 2
 
 
-@pytest.mark.parametrize("column", ["TIME", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "NODES", "MAX_NODES", "PRIORITY"])
+@pytest.mark.parametrize(
+    "column", ["TIME", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "NODES", "MAX_NODES", "PRIORITY"]
+)
 def test_a_name_where_squeue_has_a_number_is_refused(tmp_path: Path, column: str) -> None:
     cells = {"JOBID": "9", "STATE": "PENDING", "TIME": "0:00", "NODES": "1", column: "xenia"}
     (tmp_path / "squeue.txt").write_text(f"{'|'.join(cells)}\n{'|'.join(cells.values())}\n")

@@ -104,7 +104,9 @@ def test_a_dependency_on_an_id_that_no_row_has_is_refused_with_its_line(tmp_path
 def test_a_dependency_on_tasks_in_one_row_is_refused_with_the_remedy(tmp_path: Path, other: str) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(f"id,arrival,gpus,duration,dependency\n7_[1-3],0,1,30,\n8,5,1,30,afterok:{other}\n")
-    with pytest.raises(TraceError, match=f"line 3, .*'{other}': several tasks .*write a row for each task, such as 7_1"):
+    with pytest.raises(
+        TraceError, match=f"line 3, .*'{other}': several tasks .*write a row for each task, such as 7_1"
+    ):
         read_trace(f"csv:{path}")
 
 

@@ -444,7 +444,7 @@ def test_files_that_include_many_others_are_refused(tmp_path: Path) -> None:
         (tmp_path / f"f{level}.conf").write_text(f"Include f{level + 1}.conf\n" * 10)
     (tmp_path / "f4.conf").write_text("\n")
     (tmp_path / "slurm.conf").write_text("NodeName=a Gres=gpu:4\nInclude f0.conf\n")
-    with pytest.raises(TraceError, match="line [0-9]+, field 'Include': .*more than 1,000 files are included; remove"):
+    with pytest.raises(TraceError, match=r"line [0-9]+, field 'Include': .*more than 1,000 files are included; remove"):
         read_slurm_cluster(tmp_path / "slurm.conf")
     (tmp_path / "f0.conf").write_text("Include f4.conf\n" * 999)
     assert len(read_slurm_cluster(tmp_path / "slurm.conf")[0].nodes) == 1
@@ -469,7 +469,7 @@ def test_a_topology_of_yaml_is_that_of_its_lines_in_topology_conf(tmp_path: Path
         (BLOCKS.replace("blocks:", "blocks: ["), "YAML is cut or damaged"),
         (BLOCKS.replace("g[19-36]", "[g19, g20]"), "record 1, field 'blocks': .*expected block: NAME and nodes: LIST"),
         (BLOCKS.replace("g[19-36]", "{a: g20}"), "record 1, field 'blocks': .*expected block: NAME and nodes: LIST"),
-        (BLOCKS.replace("block: b2", "blok: b2"), "record 1, field 'blocks': .*expected block: NAME"),
+        (BLOCKS.replace("block: b2", "name: b2"), "record 1, field 'blocks': .*expected block: NAME"),
         ("- topology: x\n  block:\n    blocks: [g1]\n", "record 1, field 'blocks': 'g1': expected block: NAME"),
         (BLOCKS.replace("block: b2", "block: *b"), r"the YAML has the alias \*b, .* in line 9; write"),
     ):

@@ -453,7 +453,7 @@ def test_tasks_beyond_the_limit_of_their_array_are_held(tmp_path):
 @pytest.mark.parametrize("tasks", ["1,3,5,...", "1,3,5,...%4", "1,3,5,7,9,1", "0x15"])
 def test_a_list_of_tasks_that_is_cut_is_refused(tmp_path, tasks):
     text = f"JOBID|ST|TIME|NODES|TRES_ALLOC\n17_[{tasks}{']' * ('...' in tasks)}|PD|0:00|1|gres/gpu=1\n"
-    with pytest.raises(TraceError, match="line 2, field 'JOBID'.* is cut; .*--array.*SLURM_BITSTR_LEN=0"):
+    with pytest.raises(TraceError, match=r"line 2, field 'JOBID'.* is cut; .*--array.*SLURM_BITSTR_LEN=0"):
         read_squeue(written(tmp_path, text), NOON)
 
 

@@ -14,7 +14,7 @@ from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 UNTOLD: Final = frozenset({"", "Unknown", "None", "N/A", "(null)", "INVALID"})  # texts of an unknown value
 UNLIMITED: Final = frozenset({"UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INFINITE"})  # no limit of the job itself
-SLICE: Final = re.compile(r"(.*[:_-])?((?:\d+c\.)?\d+g\.\d+gb(?:[.+-](?:me|gfx|all))*)", re.I)  # a type, and its MIG profile
+SLICE: Final = re.compile(r"(.*[:_-])?((?:\d+c\.)?\d+g\.\d+gb(?:[.+-](?:me|gfx|all))*)", re.I)  # with a type
 _NODES: Final = re.compile(r"(?:^|,)node=(\d{1,9})(?=,|$)", re.ASCII)
 _SPAN: Final = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(\.\d{1,9})?", re.ASCII)
 
