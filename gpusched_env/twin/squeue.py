@@ -63,8 +63,9 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
     times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. NODES of a pending job is a least number
     if MAX_NODES is 0 and TRES_PER_NODE N/A (``--gpus`` without ``-N``), else the exact one. A pending array becomes its
-    tasks, and the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id that dependencies name
-    (``7``). Jobs whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with
+    tasks, of which those beyond its ``%N`` are held. The parts of a heterogeneous job (``7+0``, ``7+1``) become one
+    job, with the id that dependencies name (``7``). Jobs whose REASON names something other than GPUs and priorities
+    are held (waiting_reasons.py); a job with
     the reason Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime
     until its START_TIME.
 

@@ -469,7 +469,7 @@ def test_a_topology_of_yaml_is_that_of_its_lines_in_topology_conf(tmp_path: Path
         (BLOCKS.replace("blocks:", "blocks: ["), "YAML is cut or damaged"),
         (BLOCKS.replace("g[19-36]", "[g19, g20]"), "record 1, field 'blocks': .*expected block: NAME and nodes: LIST"),
         (BLOCKS.replace("g[19-36]", "{a: g20}"), "record 1, field 'blocks': .*expected block: NAME and nodes: LIST"),
-        (BLOCKS.replace("block: b2", "blok: b2"), "record 1, field 'blocks': .*expected block: NAME"),
+        (BLOCKS.replace("block: b2", "name: b2"), "record 1, field 'blocks': .*expected block: NAME"),
         ("- topology: x\n  block:\n    blocks: [g1]\n", "record 1, field 'blocks': 'g1': expected block: NAME"),
         (BLOCKS.replace("block: b2", "block: *b"), r"the YAML has the alias \*b, .* in line 9; write"),
     ):
