@@ -743,6 +743,20 @@ def test_a_cluster_queue_tells_its_own_policies(tmp_path: Path) -> None:
             read_kueue_quotas(path)
 
 
+def test_fields_of_queues_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.json"
+    objects = [queue("a", "8"), queue("b", "8"), queue("c", "8")]
+    objects[0]["spec"] |= {"namespaceSelector": {}, "flavorFungibility": {"whenCanBorrow": "Borrow"}}
+    objects[1]["spec"] |= {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}, "admissionChecks": ["dws"]}
+    objects[2]["spec"] |= {"brandNew": 1, "newer": "x", "admissionChecks": []}
+    path.write_text("\n".join(map(json.dumps, objects)))
+    assert read_kueue_quotas(path)[1].notes == {
+        "queues with flavorFungibility, which is ignored": 2,
+        "queues with admissionChecks, which is ignored": 1,
+        "queues with a field of another name, which is ignored": 1,
+    }
+
+
 def test_cohorts_of_the_alpha_version(tmp_path: Path) -> None:
     """A Cohort of v1alpha1 names its parent ``parent``. GPUs of AMD count in quotas."""
     child = cohort("team", "", "2")
