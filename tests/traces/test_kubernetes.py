@@ -630,6 +630,48 @@ def test_parts_of_gpus_are_what_they_are(tmp_path: Path) -> None:
     assert report.notes == {f"jobs that hold, besides their whole GPUs, {slices}": 1}
 
 
+def test_gpu_types_of_node_affinity(tmp_path: Path) -> None:
+    """Terms of which one must be met add up; a type that is excluded, or that only some terms name, is counted."""
+    nvidia, gke = "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"
+
+    def terms(*each: list[tuple[str, str, list[str]]]) -> dict[str, Any]:
+        written = [
+            {"matchExpressions": [dict(zip(("key", "operator", "values"), one, strict=True)) for one in term]}
+            for term in each
+        ]
+        must = "requiredDuringSchedulingIgnoredDuringExecution"
+        return {"affinity": {"nodeAffinity": {must: {"nodeSelectorTerms": written}}}}
+
+    zone = ("zone", "In", ["z"])
+    specs: list[tuple[dict[str, Any], str]] = [
+        (terms([(nvidia, "In", ["H100", "A100"]), zone]), "H100|A100"),
+        (terms([(nvidia, "In", ["H100"])], [(gke, "In", ["l4"])]), "H100|l4"),
+        (terms([zone]), ""),
+        (terms([(nvidia, "Exists", [])]), ""),
+        ({"nodeSelector": {gke: "l4"}}, "l4"),
+        (terms([(nvidia, "NotIn", ["H100"])]), ""),
+        (terms([(nvidia, "In", ["H100"])], [zone]), ""),
+    ]
+    pods = [pod(f"p{i}", 2, 9) for i in range(len(specs))]
+    for one, (spec, _) in zip(pods, specs, strict=True):
+        one["spec"] |= spec
+    jobs, report = read(tmp_path, "kubernetes", *pods)
+    assert jobs.attributes["gpu_types"].tolist() == [kind for _, kind in specs]
+    assert report.notes == {"jobs whose node affinity restricts GPU types in a way that is not read": 2}
+
+
+def test_cpus_and_memory_are_ignored_but_counted(tmp_path: Path) -> None:
+    asks = [{"cpu": "8"}, {"memory": "1Gi"}, {}]
+    done = [condition("Admitted", 1), condition("Finished", 2)]
+    specs = [{"containers": [{"resources": {"requests": {GPU: 4, **more}}}]} for more in asks]
+    pods = [{**pod(f"p{i}", 2, 9), "spec": spec} for i, spec in enumerate(specs)]
+    sets = [[{"count": 1, "template": {"spec": spec}}] for spec in specs]
+    works = [workload(f"w{i}", done, None, podSets=one) for i, one in enumerate(sets)]
+    for name, objects in (("kubernetes", pods), ("kueue", works)):
+        notes = read(tmp_path, name, *objects)[1].notes
+        assert notes["jobs ask for CPUs or memory, which are ignored"] == 2
+
+
 def test_nodes_with_parts_of_gpus_and_racks(tmp_path: Path) -> None:
     """Racks of one name in two blocks are two; the GPUs of nodes that share or slice them are no whole GPUs."""
 
