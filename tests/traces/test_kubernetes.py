@@ -248,6 +248,10 @@ def test_exports_of_several_days_are_joined(tmp_path: Path) -> None:
         assert sorted(jobs.jobs[["gpus", "duration_s"]].tolist()) == sorted(wanted[name])
         assert len(set(jobs.jobs["id"].tolist())) == len(jobs)
         assert report.rows == report.kept + sum(report.dropped.values()) == sum(map(len, exports))
+        copy = tmp_path / f"{name}.copy"
+        pseudonymise(name, Path(f"{tmp_path / name}-*.json"), copy, Pseudonyms(b"an unguessable key"))
+        again = read_trace(f"{name}:{copy}")[0]
+        assert sorted(again.jobs[["gpus", "duration_s"]].tolist()) == sorted(wanted[name])
     with pytest.raises(TraceError, match="'n/b': this id occurs twice"):
         read(tmp_path, "kubernetes", pod("b", 2, 3), pod("b", 2, 3))
 

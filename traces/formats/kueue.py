@@ -42,7 +42,7 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                 jobs.drop(place, OTHER)
                 continue
             told = workload_of(place, record, gpu_resource)
-            uid = text(place, table(place, record, "metadata"), "uid") if jobs.merges else ""  # a name may come again
+            uid = text(place, table(place, record, "metadata"), "uid")  # a name may come again
             jobs.refuse_duplicate(place, "metadata.name", uid or told.name)
             arrival, start, end = (
                 math.inf if time is None else time for time in (told.arrival_s, told.start_s, told.end_s)

@@ -71,7 +71,7 @@ def _read(path: Path, name: str, gpu_resource: str) -> tuple[Workload, ReadRepor
             else:
                 pod = pod_of(place, record, gpu_resource)
                 if not jobs.merges:
-                    jobs.refuse_duplicate(place, "metadata.name", pod.name)
+                    jobs.refuse_duplicate(place, "metadata.name", pod.uid or pod.name)  # a name may come again
                 if grouped and not pod.grouped:
                     jobs.drop(place, ALONE)
                 else:
