@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -87,14 +88,24 @@ def find_edges(jobs: np.ndarray, attributes: Mapping[str, np.ndarray], name: str
     row_of = {number: row for row, number in enumerate(jobs["id"].tolist())} if any(texts) else {}
     arrival = jobs["arrival_s"].tolist()
     ids = jobs["id"].tolist()
-    found: list[tuple[int, int, int, float]] = []
+    told = chain(_told(texts, row_of, ids, arrival, name), _singletons(jobs, texts, attributes, name))
+    edges = np.fromiter(told, EDGE_DTYPE)
+    edges = edges[np.lexsort([edges[key] for key in ("delay_s", "kind", "after", "before")])]
+    edges.flags.writeable = False
+    return edges
+
+
+def _told(
+    texts: Sequence[str], row_of: Mapping[int, int], ids: Sequence[int], arrival: Sequence[float], name: str
+) -> Iterator[tuple[int, int, int, float]]:
+    """Yield the dependencies that the texts of the jobs tell; singletons are not among them."""
     for row, text in enumerate(texts):
         if not text:
             continue
         where = f"workload {name!r}, job {ids[row]}: dependency {text!r}"
         for kind, number, delay_s in _items(text, where):
             if kind == SINGLETON:
-                continue  # below
+                continue
             before = row_of.get(number)
             if before is None:
                 raise WorkloadError(f"{where}: no job has the id {number}; remove this dependency, or add the job")
@@ -105,12 +116,7 @@ def find_edges(jobs: np.ndarray, attributes: Mapping[str, np.ndarray], name: str
                     f"{where}: job {number} is submitted later ({arrival[before]:g} s, and this job {arrival[row]:g} "
                     "s; of jobs submitted together, that with the larger id is later); let jobs depend on earlier ones"
                 )
-            found.append((before, row, KINDS.index(kind), delay_s))
-    found += _singletons(jobs, texts, attributes, name)
-    edges = np.array(found, EDGE_DTYPE)
-    edges.sort(order=["before", "after", "kind", "delay_s"])
-    edges.flags.writeable = False
-    return edges
+            yield before, row, KINDS.index(kind), delay_s
 
 
 def _items(text: str, where: str) -> Iterator[tuple[str, int, float]]:
@@ -174,4 +180,9 @@ def without_lost(texts: np.ndarray, kept: np.ndarray) -> np.ndarray:
         left = [job for job in rest.split(":") if int(job.partition("+")[0]) in known] if rest else []
         return ":".join([kind, *left]) if left or not rest else ""
 
-    return np.array([",".join(filter(None, map(pruned, str(text).split(",")))) for text in texts.tolist()], str)
+    return text_column([",".join(filter(None, map(pruned, str(text).split(",")))) for text in texts.tolist()])
+
+
+def text_column(texts: Sequence[str]) -> np.ndarray:
+    """Return texts as an attribute of dtype object: text of a fixed width takes J times the memory of the longest."""
+    return np.array(texts, object)

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.problem.cluster import TIERS
-from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY, FAILS, fails_of, find_edges, without_lost
+from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY, FAILS, fails_of, find_edges, text_column, without_lost
 from gpusched_env.problem.sizes import Sizes
 from gpusched_env.support.files import read_arrays, whole
 from gpusched_env.support.units import LATEST_S
@@ -483,14 +483,18 @@ class Workload:
 
         Raises
         ------
-        WorkloadError : an attribute column holds Python objects
+        WorkloadError : an attribute column holds Python objects other than texts
         GpuschedError : the file cannot be written
         """
-        for key, column in self.attributes.items():
+        attributes = dict(self.attributes)
+        for key, column in attributes.items():
             if column.dtype.hasobject:
-                raise WorkloadError(f"{path}: attribute {key!r} is of dtype {column.dtype}: make it text or numbers")
+                if column.dtype != object or not all(type(one) is str for one in column.tolist()):
+                    remedy = "make it text or numbers"
+                    raise WorkloadError(f"{path}: attribute {key!r} is of dtype {column.dtype}: {remedy}")
+                attributes[key] = np.array(json.dumps(column.tolist()))  # not padded to the longest text
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
-        columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
+        columns: dict[str, Any] = {f"attribute:{key}": column for key, column in attributes.items()}
         for name in ("shaped", "accumulation"):
             if len(rows := getattr(self.profiles, name)):
                 columns[name] = rows
@@ -533,5 +537,6 @@ class Workload:
         tables = {name: data[name] for name in ("measured", "shaped", "accumulation") if name in data}
         profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), **tables)
         attributes = {k.removeprefix("attribute:"): data[k] for k in data if k.startswith("attribute:")}
+        attributes |= {k: text_column(json.loads(str(one))) for k, one in attributes.items() if not one.ndim}
         sizes = Sizes(data["size_group"], data["size_options"]) if "size_group" in data else None
         return cls(data["jobs"], profiles, header["name"], header["source"], attributes, sizes)

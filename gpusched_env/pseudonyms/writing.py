@@ -18,9 +18,20 @@ from gpusched_env.pseudonyms.words import KUBERNETES
 from gpusched_env.support.files import whole
 from gpusched_env.traces.formats.slurm import sacct_columns
 from gpusched_env.traces.kubernetes.nodes import RACKS, REPLICAS
-from gpusched_env.traces.kubernetes.objects import PRODUCTS, REPAIR, SHARED, quantity, table, text
-from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUES, REFERENCES
+from gpusched_env.traces.kubernetes.objects import (
+    GPU_RESOURCE,
+    PRODUCTS,
+    REPAIR,
+    SHARED,
+    labels,
+    quantity,
+    table,
+    tables,
+    text,
+)
+from gpusched_env.traces.kubernetes.pods import GROUP, GROUPS, POD, QUEUES, REFERENCES, pod_of
 from gpusched_env.traces.parsing.clocks import is_told
+from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_objects
@@ -48,7 +59,7 @@ KEYS: Final = {
     "namespace": "namespace", "queueName": "queue", "queue": "queue", "clusterQueue": "account", "cohort": "account",
     "cohortName": "account", "parentName": "account", "parent": "account", "nodeName": "node",
     **dict.fromkeys(QUEUES, "queue"), **dict.fromkeys([*GROUPS, *REFERENCES[1:], "podGroupName"], "job"),
-    **dict.fromkeys(RACKS, "switch"),
+    **dict.fromkeys(RACKS, "switch"), "uid": "job",
 }  # fmt: skip
 KINDS: Final = {
     "ClusterQueue": "account", "Cohort": "account", "LocalQueue": "queue", "Queue": "queue", "Node": "node",
@@ -225,12 +236,34 @@ def _csv_line(texts: list[str]) -> str:
 
 
 def _objects(path: Path, names: Pseudonyms) -> Iterator[str]:
-    for place, record in json_objects(path):
+    older = _older(path) if len(trace_files(path)) > 1 else ()
+    for number, (place, record) in enumerate(json_objects(path)):
         if not isinstance(record, dict):
             place.refuse("object", record, "expected a JSON object; correct or remove the object")
+        if number in older:
+            continue
         kind = record.get("kind")
         role = KINDS.get(kind, "job") if isinstance(kind, str) else "job"
         yield json.dumps(_copied(place, record, names, role, "")) + "\n"
+
+
+def _older(path: Path) -> set[int]:
+    """Return the numbers of the objects of several exports of which there is a newer record: the copy is one file."""
+    newest: dict[tuple[str, str], tuple[tuple[bool, float], int]] = {}
+    count = 0
+    for number, (place, record) in enumerate(json_objects(path)):
+        count += 1
+        kind = text(place, table(place, record), "kind")
+        name, namespace, metadata = labels(place, record)
+        uid = "" if kind == GROUP else text(place, metadata, "uid")
+        if kind == POD:
+            age = pod_of(place, record, GPU_RESOURCE).age
+        else:
+            conditions = tables(place, table(place, record, "status"), "conditions")
+            age = any((one.get("type"), one.get("status")) == ("Finished", "True") for one in conditions), 0.0
+        identity = kind, uid or f"{namespace}/{name}"
+        newest[identity] = max(newest.get(identity, (age, number)), (age, number))
+    return set(range(count)).difference(number for _, number in newest.values())
 
 
 def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str) -> Any:

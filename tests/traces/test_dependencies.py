@@ -14,6 +14,7 @@ from gpusched_env.evaluation.accounting import export_run
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import simulate
 from gpusched_env.traces import read_trace
+from gpusched_env.traces.parsing import dependencies
 from gpusched_env.traces.parsing.dependencies import LOST
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
@@ -89,6 +90,23 @@ def test_a_dependency_on_an_array_waits_for_all_its_tasks(tmp_path: Path) -> Non
     instance = Instance(Cluster.parse("1x8"), jobs, semantics=FREE)
     starts = job_times(instance, simulate(instance, make_scheduler("fifo")))["arrival_s"]
     assert starts[3:5].tolist() == [150.0, 90.0]
+
+
+def test_a_dependency_on_a_large_array_takes_memory_in_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "jobs.csv"
+    rows = [f"7_{i},0,1,30," for i in range(300)] + ["8,5,1,9,afterok:7", "9,5,1,9,afterok:7"]
+    path.write_text("\n".join(["job_id,arrival,gpus,duration,dependency", *rows]) + "\n")
+    jobs, _ = read_trace(f"csv:{path}")
+    column = jobs.attributes["dependency"]
+    assert column.nbytes < len(column) * len(column[-1])  # text of a fixed width has 4 bytes a sign in every row
+    jobs.save(tmp_path / "jobs.npz")
+    again = Workload.load(tmp_path / "jobs.npz")
+    assert again.attributes["dependency"].tolist() == column.tolist()
+    assert again.fingerprint() == jobs.fingerprint()
+    assert again.select(np.arange(2, 302)).attributes["dependency"].nbytes < column.nbytes
+    monkeypatch.setattr(dependencies, "MOST", 599)
+    with pytest.raises(TraceError, match=r"line 303, field .dependency.: .afterok:7.: .* than 599 jobs in all"):
+        read_trace(f"csv:{path}")
 
 
 def test_a_dependency_on_an_id_that_no_row_has_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -248,6 +248,10 @@ def test_exports_of_several_days_are_joined(tmp_path: Path) -> None:
         assert sorted(jobs.jobs[["gpus", "duration_s"]].tolist()) == sorted(wanted[name])
         assert len(set(jobs.jobs["id"].tolist())) == len(jobs)
         assert report.rows == report.kept + sum(report.dropped.values()) == sum(map(len, exports))
+        copy = tmp_path / f"{name}.copy"
+        pseudonymise(name, Path(f"{tmp_path / name}-*.json"), copy, Pseudonyms(b"an unguessable key"))
+        again = read_trace(f"{name}:{copy}")[0]
+        assert sorted(again.jobs[["gpus", "duration_s"]].tolist()) == sorted(wanted[name])
     with pytest.raises(TraceError, match="'n/b': this id occurs twice"):
         read(tmp_path, "kubernetes", pod("b", 2, 3), pod("b", 2, 3))
 
@@ -630,6 +634,48 @@ def test_parts_of_gpus_are_what_they_are(tmp_path: Path) -> None:
     assert report.notes == {f"jobs that hold, besides their whole GPUs, {slices}": 1}
 
 
+def test_gpu_types_of_node_affinity(tmp_path: Path) -> None:
+    """Terms of which one must be met add up; what restricts types otherwise, or in some terms only, is counted."""
+    nvidia, gke = "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"
+
+    def terms(*each: list[tuple[str, str, list[str]]]) -> dict[str, Any]:
+        written = [
+            {"matchExpressions": [dict(zip(("key", "operator", "values"), one, strict=True)) for one in term]}
+            for term in each
+        ]
+        must = "requiredDuringSchedulingIgnoredDuringExecution"
+        return {"affinity": {"nodeAffinity": {must: {"nodeSelectorTerms": written}}}}
+
+    zone = ("zone", "In", ["z"])
+    specs: list[tuple[dict[str, Any], str]] = [
+        (terms([(nvidia, "In", ["H100", "A100"]), zone]), "H100|A100"),
+        (terms([(nvidia, "In", ["H100"])], [(gke, "In", ["l4"])]), "H100|l4"),
+        (terms([zone]), ""),
+        (terms([(nvidia, "Exists", [])]), ""),
+        ({"nodeSelector": {gke: "l4"}}, "l4"),
+        (terms([(nvidia, "Gt", ["1"])]), ""),
+        (terms([(nvidia, "In", ["H100"])], [zone]), ""),
+    ]
+    pods = [pod(f"p{i}", 2, 9) for i in range(len(specs))]
+    for one, (spec, _) in zip(pods, specs, strict=True):
+        one["spec"] |= spec
+    jobs, report = read(tmp_path, "kubernetes", *pods)
+    assert jobs.attributes["gpu_types"].tolist() == [kind for _, kind in specs]
+    assert report.notes == {"jobs whose node affinity restricts GPU types in a way that is not read": 2}
+
+
+def test_cpus_and_memory_are_ignored_but_counted(tmp_path: Path) -> None:
+    asks = [{"cpu": "8"}, {"memory": "1Gi"}, {}]
+    done = [condition("Admitted", 1), condition("Finished", 2)]
+    specs = [{"containers": [{"resources": {"requests": {GPU: 4, **more}}}]} for more in asks]
+    pods = [{**pod(f"p{i}", 2, 9), "spec": spec} for i, spec in enumerate(specs)]
+    sets = [[{"count": 1, "template": {"spec": spec}}] for spec in specs]
+    works = [workload(f"w{i}", done, None, podSets=one) for i, one in enumerate(sets)]
+    for name, objects in (("kubernetes", pods), ("kueue", works)):
+        notes = read(tmp_path, name, *objects)[1].notes
+        assert notes["jobs ask for CPUs or memory, which are ignored"] == 2
+
+
 def test_nodes_with_parts_of_gpus_and_racks(tmp_path: Path) -> None:
     """Racks of one name in two blocks are two; the GPUs of nodes that share or slice them are no whole GPUs."""
 
@@ -741,6 +787,20 @@ def test_a_cluster_queue_tells_its_own_policies(tmp_path: Path) -> None:
         path.write_text(json.dumps({**objects[2], "spec": {**objects[2]["spec"], field: value}}))
         with pytest.raises(TraceError, match=re.escape(f"record 1, field '{field}': '{value}': {words}")):
             read_kueue_quotas(path)
+
+
+def test_fields_of_queues_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.json"
+    objects = [queue("a", "8"), queue("b", "8"), queue("c", "8")]
+    objects[0]["spec"] |= {"namespaceSelector": {}, "flavorFungibility": {"whenCanBorrow": "Borrow"}}
+    objects[1]["spec"] |= {"flavorFungibility": {"whenCanBorrow": "TryNextFlavor"}, "admissionChecks": ["dws"]}
+    objects[2]["spec"] |= {"brandNew": 1, "newer": "x", "admissionChecks": []}
+    path.write_text("\n".join(map(json.dumps, objects)))
+    assert read_kueue_quotas(path)[1].notes == {
+        "queues with flavorFungibility, which is ignored": 2,
+        "queues with admissionChecks, which is ignored": 1,
+        "queues with a field of another name, which is ignored": 1,
+    }
 
 
 def test_cohorts_of_the_alpha_version(tmp_path: Path) -> None:

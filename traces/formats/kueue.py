@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.gangs import UNEQUAL, unusable
-from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kubernetes_objects, table, text
+from gpusched_env.traces.kubernetes.objects import CPUS, GPU_RESOURCE, kubernetes_objects, table, text
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import NODES, JobColumns
@@ -42,7 +42,7 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                 jobs.drop(place, OTHER)
                 continue
             told = workload_of(place, record, gpu_resource)
-            uid = text(place, table(place, record, "metadata"), "uid") if jobs.merges else ""  # a name may come again
+            uid = text(place, table(place, record, "metadata"), "uid")  # a name may come again
             jobs.refuse_duplicate(place, "metadata.name", uid or told.name)
             arrival, start, end = (
                 math.inf if time is None else time for time in (told.arrival_s, told.start_s, told.end_s)
@@ -58,6 +58,8 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
                     jobs.note(place, RESUMED if told.earlier_s else EVICTED)
                 if 0 < given.pods < told.pods:
                     jobs.note(place, PARTIAL)
+                if told.cpus:
+                    jobs.note(place, CPUS)
                 if not told.nodes[1]:
                     jobs.note(place, UNEQUAL)
             texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)

@@ -30,7 +30,7 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     first pod with GPUs, the end the time when the last container finishes, and the gang the largest number of GPUs that
     the pods request at one time. The job id is the number of the first object from 0. Attributes: original_id
     (namespace/owner, or namespace/pod; with the kind before it, such as Job/namespace/owner, if a group, an owner or a
-    pod have one name), namespace, queue (label of Kueue), gpu_types (node selector nvidia.com/gpu.product), status,
+    pod have one name), namespace, queue (label of Kueue), gpu_types (node selector or affinity, joined by |), status,
     priority and wait_s (numbers: start minus arrival [s]); min_nodes 1 and max_nodes, the number of pods with GPUs at
     one time, because a pod is never split over nodes; both 0 if their GPUs differ (noted).
     """
@@ -70,7 +70,7 @@ def _read(path: Path, name: str, gpu_resource: str) -> tuple[Workload, ReadRepor
             else:
                 pod = pod_of(place, record, gpu_resource)
                 if not jobs.merges:
-                    jobs.refuse_duplicate(place, "metadata.name", pod.name)
+                    jobs.refuse_duplicate(place, "metadata.name", pod.uid or pod.name)  # a name may come again
                 if grouped and not pod.grouped:
                     jobs.drop(place, ALONE)
                 else:

@@ -203,7 +203,12 @@ def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark:
             jobs.drop(place, gang.part)
             return
         if gang.end_s > gang.start_s and gang.gpus:
-            told = {remark: remark, REPLACED: gang.gpus < gang.requested, UNEQUAL: not gang.parts}
+            told = {
+                remark: remark,
+                **dict.fromkeys(gang.first.remarks, True),
+                REPLACED: gang.gpus < gang.requested,
+                UNEQUAL: not gang.parts,
+            }
             told[BESIDES.format(gang.part)] = gang.part
             for one in filter(told.get, told):
                 jobs.note(place, one)

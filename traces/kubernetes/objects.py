@@ -21,7 +21,12 @@ Entry = TypeVar("Entry", str, int)
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 AMD: Final = "amd.com/gpu"  # counts beside GPU_RESOURCE
-PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name")  # labels
+PRODUCTS: Final = (  # labels
+    *("nvidia.com/gpu.product", "amd.com/gpu.product-name", "beta.amd.com/gpu.product-name"),
+    "cloud.google.com/gke-accelerator",
+)
+AFFINITY: Final = "jobs whose node affinity restricts GPU types in a way that is not read"
+REQUIRED: Final = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 # Resource of the parts that a GPU is divided into -> what they are. Source: device plugins of NVIDIA and AMD, HAMi,
 # Koordinator, Volcano, and Alibaba's and Tencent's GPU sharing
 SLICES: Final = "slices of GPUs (MIG or partitions), which are no whole GPUs"
@@ -35,6 +40,8 @@ PARTS: Final = {
 }
 WHOLE_CARDS: Final = ("nvidia.com/gpumem-percentage", "nvidia.com/gpucores")  # 100 = the whole GPU, in HAMi
 SHARED: Final = ("gpu-fraction", "gpu-memory", "alibabacloud.com/gpu-milli")  # annotations of KAI and openb
+CPUS: Final = "jobs ask for CPUs or memory, which are ignored"
+NO_GPUS: Final = ("cpu", "memory")
 REPAIR: Final = "correct or remove the object"
 _EMPTY: Final[Table] = {}
 _UNITS: Final = {  # suffix of a quantity -> factor
@@ -219,6 +226,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     node_selector: Table | None = None
+    affinity: Table | None = None
     priority: int | None = None
     queue: str | None = None
     resource_claims: list[Table] | None = None
@@ -230,6 +238,23 @@ def product(place: Place, marks: Table | None, resources: Table) -> str:
     """Return the GPU type of labels or of a node selector; of GPUs of AMD, AMD if they tell none."""
     told = next((found for key in PRODUCTS if (found := text(place, marks, key))), "") if marks else ""
     return told or ("AMD" if AMD in resources and GPU_RESOURCE not in resources else "")
+
+
+def affine_products(place: Place, spec: PodSpec) -> tuple[str, bool]:
+    """Return the GPU types of the required node affinity, joined by |, and whether it restricts them in another way."""
+    if not spec.affinity:
+        return "", False
+    found: dict[str, None] = {}
+    terms = tables(place, table(place, spec.affinity, *REQUIRED), "nodeSelectorTerms")
+    told = [
+        [one for one in tables(place, term, "matchExpressions") if one.get("key") in PRODUCTS] for term in terms
+    ]  # a node fits one of the terms, and all expressions of this one
+    told = [[one for one in term if one.get("operator") != "Exists"] for term in told]
+    if not any(told) or any(len(term) != 1 or term[0].get("operator") != "In" for term in told):
+        return "", any(told)
+    for (one,) in told:
+        found |= dict.fromkeys(entries(place, one, "values", str))
+    return "|".join(found), False
 
 
 def parts_of_gpus(resources: Table, name: str) -> str:

@@ -8,9 +8,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gpusched_env.traces.kubernetes.objects import (
+    AFFINITY,
+    CPUS,
+    NO_GPUS,
     REPAIR,
     PodSpec,
     Table,
+    affine_products,
     demand,
     name_of,
     product,
@@ -96,6 +100,7 @@ class Words(NamedTuple):
     gpu_type: str
     phase: str
     part: str  # what it requests of GPUs besides whole ones; "" = nothing
+    remarks: tuple[str, ...] = ()  # what of it is not read
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -141,7 +146,9 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     queue = next((one for key in QUEUES if (one := text(place, metadata.labels, key))), "") if metadata.labels else ""
     resources = requested(spec)
     gpus, part = demand(place, spec, gpu_resource, resources, metadata.annotations)
-    gpu_type = product(place, spec.node_selector, resources)
+    affine, unread = affine_products(place, spec)
+    gpu_type = product(place, spec.node_selector, {}) or affine or product(place, None, resources)
+    remarks = ((AFFINITY,) if unread else ()) + ((CPUS,) if not resources.keys().isdisjoint(NO_GPUS) else ())
     priority = spec.priority or 0
     if abs(priority) > MAX_WHOLE:
         place.refuse("priority", priority, f"expected a whole number; {REPAIR}")
@@ -154,7 +161,7 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
         f"{namespace}/{name}",
         metadata.uid or "",
         *_job(place, namespace, name, metadata, spec),
-        Words(namespace, queue, gpu_type, phase, part),
+        Words(namespace, queue, gpu_type, phase, part, remarks),
         (
             seconds(place, "creationTimestamp", metadata.creation_timestamp),
             start_s,

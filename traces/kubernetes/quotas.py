@@ -31,6 +31,21 @@ OTHER: Final = "object of another kind than ClusterQueue, Cohort and LocalQueue"
 FLAVOR_READ: Final = "ResourceFlavor: quotas tell the flavors"
 FLAVORS: Final = "queues with quota on several flavors, which are added up: GPU types count alike"
 WEIGHTLESS: Final = "weights of 0, taken as 1e-6"
+IGNORED: Final = "queues with {}, which is ignored"
+# Fields of the specs that are read, and those that have a note of their own; others share one
+READ: Final = frozenset(
+    {
+        *("resourceGroups", "cohort", "cohortName", "parent", "parentName", "clusterQueue", "queueingStrategy"),
+        *("preemption", "stopPolicy", "fairSharing"),
+    }
+)
+UNREAD: Final = (
+    "admissionChecks",
+    "admissionChecksStrategy",
+    "admissionScope",
+    "flavorFungibility",
+    "namespaceSelector",
+)
 LEAST: Final = 1e-6  # weight in place of 0, because a tenant has a weight > 0
 # Parameter of ``kueue`` -> where a ClusterQueue tells it -> its values, "" = the default of Kueue and of ``kueue``
 RULES: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
@@ -94,6 +109,11 @@ def read_kueue_quotas(*paths: Path | str, gpu_resource: str = GPU_RESOURCE) -> t
             if name in found[kind]:
                 place.refuse("metadata.name", name, f"this {kind} occurs twice; remove one of the two")
             spec = table(place, record, "spec")
+            past = {
+                key if key in UNREAD else "a field of another name" for key in spec if key not in READ and spec[key]
+            }
+            for key in sorted(past):
+                report.note(IGNORED.format(key), place.number)
             queue = text(place, spec, "clusterQueue")
             found[kind][name] = queue if kind == LOCAL else _tenant(place, name, spec, gpu_resource, report)
             if kind != COHORT and (stop := _word(place, spec, ("stopPolicy",), STOPS)):

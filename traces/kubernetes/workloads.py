@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from gpusched_env.traces.kubernetes.gangs import parts_of
 from gpusched_env.traces.kubernetes.objects import (
     AMD,
+    NO_GPUS,
     SHARES,
     PodSpec,
     Table,
@@ -67,6 +68,7 @@ class QueuedWork(NamedTuple):
     reason: str  # of its end
     active: bool
     part: str  # what it requests of GPUs besides whole ones; "" = nothing
+    cpus: bool  # whether its pods ask for CPUs or memory
     nodes: tuple[int, int]  # least and most; (0, 0) = the pods have different numbers of GPUs
 
 
@@ -91,11 +93,11 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
     given = _admission(place, table(place, status, "admission"), gpu_resource)
     pod_sets = tables(place, spec, "podSets")
     sets = _pod_sets(place, pod_sets, gpu_resource)
-    part = next((part for _, _, part in sets if part), given.part)
-    used = (sum(pods * each for pods, each, _ in sets) if sets else None) if given.gpus is None else given.gpus
+    part = next((part for _, _, part, _ in sets if part), given.part)
+    used = (sum(pods * each for pods, each, *_ in sets) if sets else None) if given.gpus is None else given.gpus
     used = 0 if part == SHARES else used
-    told = sets if any(each for _, each, _ in sets) else given.parts
-    parts = parts_of(used or 0, (each for pods, each, *_ in told if pods))
+    told = [(pods, each) for pods, each, *_ in sets] if any(each for _, each, *_ in sets) else given.parts
+    parts = parts_of(used or 0, (each for pods, each in told if pods))
     one = parts and [table(place, one, "topologyRequest").get("required") for one in pod_sets] == [HOST]
     priority = whole(place, spec, "priority", 0)
     limit = whole(place, spec, "maximumExecutionTimeSeconds", 0)
@@ -116,6 +118,7 @@ def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
         reason,
         spec.get("active") is not False,
         part,
+        any(cpus for *_, cpus in sets),
         (1, 1) if one else (min(parts, 1), parts),
     )
 
@@ -146,15 +149,15 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
     return Admission(text(place, admission, "clusterQueue"), found, tuple(flavors), pods, tuple(parts), told, part)
 
 
-def _pod_sets(place: Place, pod_sets: list[Table], gpu_resource: str) -> list[tuple[int, int, str]]:
-    """Return the pods of each pod set, the GPUs that each of them requests, and what else of GPUs."""
+def _pod_sets(place: Place, pod_sets: list[Table], gpu_resource: str) -> list[tuple[int, int, str, bool]]:
+    """Return the pods of each pod set, the GPUs that each requests, what else of GPUs, and whether CPUs or memory."""
     found = []
     for one in pod_sets:
         spec = typed(place, table(place, one, "template", "spec"), PodSpec)
         marks = table(place, one, "template", "metadata", "annotations")
-        found.append(
-            (max(whole(place, one, "count", 1), 0), *demand(place, spec, gpu_resource, requested(spec), marks))
-        )
+        asked = requested(spec)
+        each, part = demand(place, spec, gpu_resource, asked, marks)
+        found.append((max(whole(place, one, "count", 1), 0), each, part, not asked.keys().isdisjoint(NO_GPUS)))
     return found
 
 

@@ -9,13 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.problem.dependencies import DEPENDENCY, KINDS
+from gpusched_env.problem.dependencies import DEPENDENCY, KINDS, text_column
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
+MOST: Final = 10_000_000  # pairs of a job and one before it, which take about 1 GB
 LOST: Final = "jobs that depend on a job that is not kept, or that is not submitted before them; it is ignored"
 FOLLOWS: Final = "jobs that depend on other jobs: they wait until these have started or ended"
 _FATE: Final = re.compile(r"\((?:un)?fulfilled\)|\(failed\)")  # squeue tells what has become of each dependency
@@ -103,9 +104,15 @@ def with_dependencies(
     lost: list[int] = []
     follows: list[int] = []
     found = []
+    pairs = 0
     for row, text in enumerate(texts):
         kept, dropped = [], False
-        for item in filter(None, with_tasks(text, every or row_of, tasks).split(",")):
+        whole = with_tasks(text, every or row_of, tasks)
+        pairs += whole.count(":")
+        if pairs > MOST:
+            remedy = f"with it, jobs wait for more than {MOST:,} jobs in all; depend on fewer, or leave it out"
+            Place(report.path, places[row], report.unit).refuse("dependency", text, remedy)
+        for item in filter(None, whole.split(",")):
             kind, *before_it = item.split(":")
             known = []
             for one in before_it:
@@ -132,4 +139,4 @@ def with_dependencies(
             report.note(remark, place)
     if not follows:
         return workload
-    return dataclasses.replace(workload, attributes={**workload.attributes, DEPENDENCY: np.array(found)})
+    return dataclasses.replace(workload, attributes={**workload.attributes, DEPENDENCY: text_column(found)})
