@@ -70,6 +70,11 @@ def rooms(counts: NodeCounts, cluster: Cluster) -> np.ndarray:
     return np.where(part == NO_DEMAND, gpus, room)
 
 
+def room_in(sets: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    """int64 [..., D] [GPU]: what gangs may use of sets of nodes, Boolean [..., N], by the rows of :func:`rooms`."""
+    return np.stack([(sets * row).sum(axis=-1) for row in usable], axis=-1)  # whole numbers, without BLAS
+
+
 def _refuse_beyond(counts: NodeCounts, workload: Workload, cluster: Cluster) -> None:
     held = rooms(counts, cluster).sum(axis=1)[counts.of_job]
     bad = workload.jobs["gpus"] > held

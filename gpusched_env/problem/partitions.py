@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.problem.node_counts import demands_of, rooms
+from gpusched_env.problem.node_counts import demands_of, room_in, rooms
 from gpusched_env.problem.performance import known_types
 from gpusched_env.problem.workload import GPU_TYPES, Workload
 from gpusched_env.support.plain_data import set_fields
@@ -396,7 +396,7 @@ def _limits(
     """
     gpus, claimed_s = workload.jobs["gpus"][job], workload.jobs["estimate_s"][job]
     usable, demand = _usable(cluster, workload)
-    room = (inside @ usable.T)[partition, types.of_job[job], demand[job]]
+    room = room_in(inside, usable)[partition, types.of_job[job], demand[job]]
     most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in partitions])[partition]
     longest = np.array([p.max_time_s for p in partitions])[partition]
     return [(gpus > room, gpus, room), (gpus > most, gpus, most), (claimed_s > longest, claimed_s, longest)]
@@ -414,7 +414,7 @@ def _unable(
     runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])
     kinds = range(len(cluster.gpu_types))
     usable, demand = _usable(cluster, workload)
-    gpus = np.stack([(inside * (cluster.nodes["gpu_type"] == kind)) @ usable.T for kind in kinds], axis=3)
+    gpus = np.stack([room_in(inside & (cluster.nodes["gpu_type"] == kind), usable) for kind in kinds], axis=3)
     room = (runs[workload.jobs["profile"][job]] * gpus[partition, types.of_job[job], demand[job]]).sum(axis=1)
     lacks: np.ndarray = room < workload.jobs["gpus"][job]
     return lacks

@@ -16,7 +16,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
-from gpusched_env.problem.node_counts import demands_of, rooms
+from gpusched_env.problem.node_counts import demands_of, room_in, rooms
 from gpusched_env.problem.partitions import PARTITION as SET
 from gpusched_env.problem.partitions import AskedTypes, Partition, Partitions, Reservation, nodes_of
 from gpusched_env.problem.qos import QOS
@@ -91,15 +91,16 @@ class Pool:
         """
         cluster, counts = self.cluster, demands_of(workload, self.cluster)
         types = AskedTypes.of(workload, cluster)
-        able = types.nodes.T.astype(np.int64)  # [N, K]
+        able = types.nodes  # [K, N]
         free = cluster.nodes["gpus"][None].astype(np.int64) if counts is None else rooms(counts, cluster)  # [D, N]
         inside = {one.name: nodes_of(one, cluster) for one in self.sets}
         at = [inside.get(name, slice(None)) for name in self.partitions]
-        room = {name: free[:, own] @ able[own] for name, own in zip(self.partitions, at, strict=True)}  # [D, K]
-        otherwise = np.zeros_like(free @ able) if self.partitions else free @ able
+        of_name = zip(self.partitions, at, strict=True)
+        room = {name: room_in(able[:, own], free[:, own]) for name, own in of_name}  # [K, D]
+        otherwise = room_in(able, np.zeros_like(free) if self.partitions else free)
         different, of_job = np.unique(names, return_inverse=True)
         table = np.array([room.get(name, otherwise) for name in different.tolist()])
-        return table[of_job, 0 if counts is None else counts.of_job, types.of_job]
+        return table[of_job, types.of_job, 0 if counts is None else counts.of_job]
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,14 @@ def test_plans_count_with_nodes_that_a_reservation_in_force_will_free(drain: boo
 
 
 def has_room(free: Sequence[int], least: int, most: int, part: int) -> bool:
-    """Whether ``most`` parts find room, at most ``most // least`` of them on one node; without a demand, any GPUs."""
+    """Whether ``most`` parts find room on at least ``least`` nodes; without a demand, any GPUs.
+
+    A node holds at most the largest number of parts with which a gang still needs ``least`` nodes.
+    """
     if most == 0:
         return sum(free) >= part
-    return sum(min(most // least, gpus // part) for gpus in free) >= most
+    largest = max(n for n in range(1, most + 1) if -(-most // n) >= least)
+    return sum(min(largest, gpus // part) for gpus in free) >= most
 
 
 def check_heads(instance: Instance, rows: Sequence[Row], log: EventLog, reserved: Sequence[Reservation] = ()) -> None:
