@@ -70,6 +70,14 @@ def rooms(counts: NodeCounts, cluster: Cluster) -> np.ndarray:
     return np.where(part == NO_DEMAND, gpus, room)
 
 
+def usable_rooms(workload: Workload, cluster: Cluster) -> tuple[np.ndarray, np.ndarray]:
+    """Return int64 [D, N] [GPU], the :func:`rooms` of the jobs' demands, and int32 [J], the demand of each job."""
+    counts = demands_of(workload, cluster)
+    if counts is None:
+        return cluster.nodes["gpus"].astype(np.int64)[None], np.zeros(len(workload), np.int32)
+    return rooms(counts, cluster), counts.of_job
+
+
 def room_in(sets: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """int64 [..., D] [GPU]: what gangs may use of sets of nodes, Boolean [..., N], by the rows of :func:`rooms`."""
     return np.stack([(sets * row).sum(axis=-1) for row in usable], axis=-1)  # whole numbers, without BLAS
@@ -79,9 +87,10 @@ def _refuse_beyond(counts: NodeCounts, workload: Workload, cluster: Cluster) -> 
     held = rooms(counts, cluster).sum(axis=1)[counts.of_job]
     bad = workload.jobs["gpus"] > held
     if bad.any():
-        job, part = workload.jobs[int(np.argmax(bad))], counts.part[counts.of_job[int(np.argmax(bad))]]
+        row = int(np.argmax(bad))
+        job, part = workload.jobs[row], counts.part[counts.of_job[row]]
         raise WorkloadError(
             f"workload {workload.name!r}, job {job['id']}: demands {job['gpus'] // part} parts of {part} GPUs, none of "
             f"them split over nodes, and the nodes of the empty cluster have room for "
-            f"{held[int(np.argmax(bad))] // part}: enlarge the cluster, or set ignore_nodes"
+            f"{held[row] // part}: enlarge the cluster, or set ignore_nodes"
         )

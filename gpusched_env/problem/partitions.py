@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.problem.node_counts import demands_of, room_in, rooms
+from gpusched_env.problem.node_counts import demands_of, room_in, usable_rooms
 from gpusched_env.problem.performance import known_types
 from gpusched_env.problem.workload import GPU_TYPES, Workload
 from gpusched_env.support.plain_data import set_fields
@@ -373,14 +373,6 @@ def _partitions_of(
     return job, np.array([row for found in named for row in found], np.int32)[at]
 
 
-def _usable(cluster: Cluster, workload: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """Return int64 [D, N] [GPU], what jobs may use of each node with each demand for nodes, and the jobs' demands."""
-    counts = demands_of(workload, cluster)
-    if counts is None:
-        return cluster.nodes["gpus"].astype(np.int64)[None], np.zeros(len(workload), np.int32)
-    return rooms(counts, cluster), counts.of_job
-
-
 def _limits(
     partitions: Sequence[Partition],
     inside: np.ndarray,
@@ -395,7 +387,7 @@ def _limits(
     The kinds are the GPUs of the partition, ``max_gpus`` and ``max_time_s``.
     """
     gpus, claimed_s = workload.jobs["gpus"][job], workload.jobs["estimate_s"][job]
-    usable, demand = _usable(cluster, workload)
+    usable, demand = usable_rooms(workload, cluster)
     room = room_in(inside, usable)[partition, types.of_job[job], demand[job]]
     most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in partitions])[partition]
     longest = np.array([p.max_time_s for p in partitions])[partition]
@@ -413,7 +405,7 @@ def _unable(
     """Boolean [O]: whether the partition of a pair has too few GPUs of the types on which the job's model runs."""
     runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])
     kinds = range(len(cluster.gpu_types))
-    usable, demand = _usable(cluster, workload)
+    usable, demand = usable_rooms(workload, cluster)
     gpus = np.stack([room_in(inside & (cluster.nodes["gpu_type"] == kind), usable) for kind in kinds], axis=3)
     room = (runs[workload.jobs["profile"][job]] * gpus[partition, types.of_job[job], demand[job]]).sum(axis=1)
     lacks: np.ndarray = room < workload.jobs["gpus"][job]

@@ -16,7 +16,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
-from gpusched_env.problem.node_counts import demands_of, room_in, rooms
+from gpusched_env.problem.node_counts import room_in, usable_rooms
 from gpusched_env.problem.partitions import PARTITION as SET
 from gpusched_env.problem.partitions import AskedTypes, Partition, Partitions, Reservation, nodes_of
 from gpusched_env.problem.qos import QOS
@@ -89,10 +89,10 @@ class Pool:
 
         Those that its number of nodes or its GPU types exclude do not count; 0 = not a partition of this pool.
         """
-        cluster, counts = self.cluster, demands_of(workload, self.cluster)
+        cluster = self.cluster
+        free, demand = usable_rooms(workload, cluster)  # [D, N]
         types = AskedTypes.of(workload, cluster)
         able = types.nodes  # [K, N]
-        free = cluster.nodes["gpus"][None].astype(np.int64) if counts is None else rooms(counts, cluster)  # [D, N]
         inside = {one.name: nodes_of(one, cluster) for one in self.sets}
         at = [inside.get(name, slice(None)) for name in self.partitions]
         of_name = zip(self.partitions, at, strict=True)
@@ -100,7 +100,7 @@ class Pool:
         otherwise = room_in(able, np.zeros_like(free) if self.partitions else free)
         different, of_job = np.unique(names, return_inverse=True)
         table = np.array([room.get(name, otherwise) for name in different.tolist()])
-        return table[of_job, types.of_job, 0 if counts is None else counts.of_job]
+        return table[of_job, types.of_job, demand]
 
 
 @dataclass(frozen=True)
