@@ -125,10 +125,9 @@ def test_many_seeds_at_once_give_the_results_of_one_run_after_another(trained: P
 
 def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(trained.with_name("config.json").read_bytes())
-    for name, said in (("model.npz", "not an agent .* train one again"), ("model.zip", "cannot be loaded .* train it")):
-        (tmp_path / name).write_bytes(trained.read_bytes()[:2000])
-        with pytest.raises(SchedulerError, match=f"{name}: {said}"):
-            evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / name}")], [0], progress=False)
+    (tmp_path / "model.npz").write_bytes(trained.read_bytes()[:2000])
+    with pytest.raises(SchedulerError, match=r"model\.npz: not an agent .* train one again"):
+        evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / 'model.npz'}")], [0], progress=False)
 
 
 def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: Path) -> None:
