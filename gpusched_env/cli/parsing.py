@@ -182,9 +182,13 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
 def _is_parameter(part: str, before: str | None) -> bool:
     """Return whether a part of a list is a parameter of the scheduler before it, not the beginning of a scheduler."""
     name, value = split_name(part)
-    if name is None or before is None or not _PARAMETER.match(part):
+    if name is None or not _PARAMETER.match(part):
         return False
-    return not _begins_a_spec(value) or any(takes(spec, name) for spec in (before, *BASELINES))
+    if _begins_a_spec(value):
+        return before is not None and any(takes(spec, name) for spec in (before, *BASELINES))
+    if before is None and any(takes(spec, name) for spec in BASELINES):
+        raise GpuschedError(f"--scheduler {part!r}: the parameter has no scheduler before it; write SPEC:{part}")
+    return before is not None
 
 
 def _begins_a_spec(text: str) -> bool:

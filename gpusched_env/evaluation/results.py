@@ -44,8 +44,8 @@ class RunResult:
 
     Notes
     -----
-    Equality of results ignores ``spec`` and ``name``, because two specs can mean the same run, ``wall_s``, because it varies, and
-    ``log``, because ``digest`` identifies it.
+    Equality of results ignores ``spec`` and ``name``, because two specs can mean the same run, ``wall_s``, because it
+    varies, and ``log``, because ``digest`` identifies it.
     """
 
     scenario: str
@@ -103,7 +103,7 @@ class RunResult:
                 spec=None if data.get("spec") is None else str(data["spec"]),
                 window=None if data["window"] is None else (int(data["window"][0]), int(data["window"][1])),
                 caveats={str(words): int(count) for words, count in data.get("caveats", {}).items()},
-                name=None if data.get("label") in (None, data.get("spec")) else str(data["label"]),
+                name=_own_name(data),
                 outside=tuple(str(words) for words in data.get("outside", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -152,7 +152,8 @@ def read_json(path: str | Path) -> list[RunResult]:
 def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
     """Write results as CSV with one line per result; times are in seconds.
 
-    The columns are scenario, seed, scheduler, the metrics, the bounds as ``bound_NAME``, and the caveats and ``outside`` if any.
+    The columns are scenario, seed, scheduler (its label), the metrics, the bounds as ``bound_NAME``, and caveats and
+    ``outside`` if any.
     """
     rows = []
     for result in results:
@@ -200,6 +201,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return str(value)
+
+
+def _own_name(data: Mapping[str, Any]) -> str | None:
+    """Return the label of a result's data if it is a name that a user gave; older files have none."""
+    label = data.get("label")
+    return None if label in (None, data.get("spec") or data["scheduler"]["name"]) else str(label)
 
 
 def _write(path: str | Path, text: str) -> None:

@@ -114,7 +114,9 @@ def evaluate(
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.
     order = [(p, s) for s in range(len(draws)) for p in range(len(players))]
     kept = set(draws if keep_logs else ()) if isinstance(keep_logs, bool) else set(keep_logs)
-    tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept, name=names[p]) for p, s in order]
+    tasks = [
+        Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept, name=names[p]) for p, s in order
+    ]
     found: dict[tuple[int, int], RunResult] = {}
     try:
         with ProgressBar(len(tasks), progress) as bar:
