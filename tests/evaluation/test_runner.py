@@ -40,7 +40,7 @@ class Forgetful(Scheduler):
 
 def test_results_equal_simulation_metrics_and_bounds() -> None:
     found = evaluate(SCENARIO, SPECS, [0, 3], keep_logs=True, progress=False)
-    assert [(r.label, r.seed) for r in found] == [
+    assert [(r.scheduler.name, r.seed) for r in found] == [
         (make_scheduler(spec).name, seed) for spec in SPECS for seed in (0, 3)
     ]
     for result in found:
