@@ -22,7 +22,6 @@ from gpusched_env.evaluation import (
     evaluate,
     plot_runs,
     print_comparison,
-    scheduler_labels,
     write_csv,
     write_json,
 )
@@ -34,7 +33,7 @@ from gpusched_env.support.consoles import console as file_console
 from gpusched_env.support.figures import can_draw
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
-PLOTTED: Final = ("srtf", "tiresias-L", "sjf", "random", "fifo-strict")
+PLOTTED: Final = ("srtf", "tiresias", "sjf", "random", "fifo")
 WIDTH: Final = 150  # [characters] of table.txt
 LEARNED: Final = "learned"
 
@@ -132,26 +131,28 @@ def evaluate_agents(
     results: list[RunResult] = []
     agents = [LearnedScheduler(str(model)) for model in models]
     agents += [agents[0].reference(name) for name in agents[0].references()]
-    for agent in agents:
-        results += evaluate_policy(agent, scenario, seeds, keep_logs=True)
+    learned = []
+    for number, agent in enumerate(agents):
+        several = f" {number + 1}" if number < len(models) > 1 else ""
+        learned.append(f"{agent.name}{several}")
+        played = evaluate_policy(agent, scenario, seeds, keep_logs=True)
+        results += [dataclasses.replace(result, name=learned[-1]) for result in played]
     results += evaluate(scenario, baselines, seeds, workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")
 
-    labels = scheduler_labels(results)
-    learned = list(dict.fromkeys(labels[: len(models) * len(seeds)]))
-    logs = {label: one.log for label, one in zip(labels, results, strict=True) if one.seed == seeds[0] and one.log}
+    logs = {one.label: one.log for one in results if one.seed == seeds[0] and one.log}
     if can_draw(console):
         plot_runs(
             instance,
-            {name: logs[name] for name in (labels[0], *PLOTTED) if name in logs},
+            {name: logs[name] for name in (learned[0], *PLOTTED) if name in logs},
             output / "comparison.png",
             title=f"{scenario.name}, report seed {seeds[0]}",
             window=scenario.tracked_window,
         )
     metrics = tuple(dict.fromkeys([metric, *METRICS]))
     print_comparison(results, metrics, console)
-    verdicts = compare_to(results, learned, metric)
+    verdicts = compare_to(results, learned[: len(models)], metric)
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
