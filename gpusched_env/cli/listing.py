@@ -233,8 +233,7 @@ def _clairvoyant(name: str) -> bool:
     """Return whether a scheduler with its defaults is clairvoyant; False for ``learned``, which needs a checkpoint."""
     from gpusched_env.baselines import list_baselines, make_scheduler
 
-    plays = list_baselines(types=True, sharing=True, sizes=True, tenants=True)
-    return name in plays and make_scheduler(name).clairvoyant
+    return name in list_baselines() and make_scheduler(name).clairvoyant
 
 
 def _written(key: str, value: Any) -> str:
