@@ -110,7 +110,12 @@ def _links(instance: Instance) -> bool:
 
 @register_need("tenants", "tenants")
 def _tenants(instance: Instance) -> bool:
-    return instance.tenants is not None
+    return len(np.unique(instance.tenancy[1])) > 1
+
+
+@register_need("quotas", "tenants with quotas")
+def _quotas(instance: Instance) -> bool:
+    return _tenants(instance) and bool(instance.tenancy[0].quota.any())
 
 
 @register_need("sizes", "elastic jobs")
@@ -131,3 +136,20 @@ def _estimates(instance: Instance) -> bool:
 @register_need("node-gangs", "gangs that fit on one node")
 def _node_gangs(instance: Instance) -> bool:
     return bool((instance.workload.jobs["gpus"] <= instance.cluster.nodes["gpus"].max()).all())
+
+
+@register_need("gangs", "gangs of several sizes")
+def _gangs(instance: Instance) -> bool:
+    return len(np.unique(instance.workload.jobs["gpus"])) > 1
+
+
+@register_need("spread", "gangs that are slower on distant GPUs")
+def _spread(instance: Instance) -> bool:
+    times = instance.iteration_s  # inf = no place of this kind
+    slower = np.where(np.isfinite(times), times, 0.0).max(axis=1) > times.min(axis=1)
+    return instance.topology is not None or instance.shapes is not None or bool(slower.any())
+
+
+@register_need("copies", "copies of jobs")
+def _copies(instance: Instance) -> bool:
+    return instance.semantics.max_copies > 1
