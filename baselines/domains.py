@@ -15,41 +15,32 @@ from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler
 
-Predicate = Callable[[Instance], bool]
-
 
 class Need(NamedTuple):
-    """A registered need: its words in tables, and whether a problem meets it."""
+    """A registered need: its words in tables, and the function that tells whether a problem meets it."""
 
     words: str
-    met: Predicate
+    met: Callable[[Instance], bool]
 
 
 NEEDS: Final[dict[str, Need]] = {}
 
 
-def register_need(name: str, words: str) -> Callable[[Predicate], Predicate]:
-    """Register a need, which schedulers may then declare in their attribute ``needs``.
-
-    Use it as a decorator of a function that says whether an :class:`~gpusched_env.problem.instance.Instance` meets it.
+def register_need(name: str, words: str, met: Callable[[Instance], bool]) -> None:
+    """Register a need under a name, which schedulers may then declare.
 
     Parameters
     ----------
-    name : name in declarations
     words : what a problem has that meets it, for tables, such as "several GPU types"
+    met : tells whether a problem meets it
 
     Raises
     ------
     SchedulerError : the name is already in use
     """
-
-    def register(met: Predicate) -> Predicate:
-        if name in NEEDS:
-            raise SchedulerError(f"need {name!r} exists already; choose another name")
-        NEEDS[name] = Need(words, met)
-        return met
-
-    return register
+    if name in NEEDS:
+        raise SchedulerError(f"need {name!r} exists already; choose another name")
+    NEEDS[name] = Need(words, met)
 
 
 def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
@@ -93,63 +84,37 @@ def outside_domain(scheduler: Scheduler, instance: Instance, spec: str | None = 
     return tuple(NEEDS[name].words for name in needs_of(scheduler, spec) if not NEEDS[name].met(instance))
 
 
-@register_need("types", "several GPU types")
-def _types(instance: Instance) -> bool:
-    return len(instance.cluster.gpu_types) > 1
-
-
-@register_need("sharing", "GPU sharing")
-def _sharing(instance: Instance) -> bool:
-    return instance.gpu_jobs > 1
-
-
-@register_need("links", "links that gangs share")
-def _links(instance: Instance) -> bool:
-    return instance.topology is not None
-
-
-@register_need("tenants", "tenants")
-def _tenants(instance: Instance) -> bool:
-    return len(np.unique(instance.tenancy[1])) > 1
-
-
-@register_need("quotas", "tenants with quotas")
-def _quotas(instance: Instance) -> bool:
-    return _tenants(instance) and bool(instance.tenancy[0].quota.any())
-
-
-@register_need("sizes", "elastic jobs")
-def _sizes(instance: Instance) -> bool:
-    return bool(instance.sizes.elastic)
-
-
-@register_need("deadlines", "deadlines")
-def _deadlines(instance: Instance) -> bool:
-    return instance.workload.deadline_s is not None
-
-
-@register_need("estimates", "estimates of run times")
-def _estimates(instance: Instance) -> bool:
-    return bool(np.isfinite(instance.workload.jobs["estimate_s"]).any())
-
-
-@register_need("node-gangs", "gangs that fit on one node")
-def _node_gangs(instance: Instance) -> bool:
-    return bool((instance.workload.jobs["gpus"] <= instance.cluster.nodes["gpus"].max()).all())
-
-
-@register_need("gangs", "gangs of several sizes")
-def _gangs(instance: Instance) -> bool:
-    return len(np.unique(instance.workload.jobs["gpus"])) > 1
-
-
-@register_need("spread", "gangs that are slower on distant GPUs")
-def _spread(instance: Instance) -> bool:
+def _distance_matters(instance: Instance) -> bool:
     times = instance.iteration_s  # inf = no place of this kind
     slower = np.where(np.isfinite(times), times, 0.0).max(axis=1) > times.min(axis=1)
     return instance.topology is not None or instance.shapes is not None or bool(slower.any())
 
 
-@register_need("copies", "copies of jobs")
-def _copies(instance: Instance) -> bool:
-    return instance.semantics.max_copies > 1
+def _several_tenants(instance: Instance) -> bool:
+    return bool(np.ptp(instance.tenancy[1]) > 0)
+
+
+register_need("types", "several GPU types", lambda one: len(one.cluster.gpu_types) > 1)
+register_need("sharing", "GPU sharing", lambda one: one.gpu_jobs > 1)
+register_need("spread", "gangs that are slower on distant GPUs", _distance_matters)
+register_need("links", "links that gangs share", lambda one: one.topology is not None)
+register_need("gangs", "gangs of several sizes", lambda one: bool(np.ptp(one.workload.jobs["gpus"]) > 0))
+register_need(
+    "node-gangs",
+    "gangs that fit on one node",
+    lambda one: bool(one.workload.jobs["gpus"].max() <= one.cluster.nodes["gpus"].max()),
+)
+register_need("copies", "copies of jobs", lambda one: one.semantics.max_copies > 1)
+register_need("sizes", "elastic jobs", lambda one: bool(one.sizes.elastic))
+register_need("deadlines", "deadlines", lambda one: one.workload.deadline_s is not None)
+register_need(
+    "estimates",
+    "estimates of run times",
+    lambda one: bool(np.isfinite(one.workload.jobs["estimate_s"]).any()),
+)
+register_need("tenants", "several tenants", _several_tenants)
+register_need(
+    "quotas",
+    "tenants with quotas",
+    lambda one: _several_tenants(one) and bool(one.tenancy[0].quota.any()),
+)
