@@ -14,6 +14,7 @@ from rich.console import Console
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import BASELINES, list_baselines
+from gpusched_env.baselines.domains import needs_met
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
@@ -180,13 +181,8 @@ def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str]
 
     Those that run only gangs that fit on one node do not suit a scenario with larger gangs.
     """
-    types, shares = len(scenario.cluster.gpu_types) > 1, scenario.sharing is not None
-    links, sizes = scenario.network.topology is not None, instance.sizes.elastic
-    suited = list_baselines(
-        links, types, variants=False, sharing=shares, sizes=sizes, tenants=scenario.tenants is not None
-    )
-    if scenario.variation is not None or (instance.workload.jobs["gpus"] > instance.cluster.nodes["gpus"].max()).any():
-        suited = [name for name in suited if not BASELINES[name].one_node]
+    met = needs_met(instance) - ({"node-gangs"} if scenario.variation is not None else set())  # other draws may not
+    suited = list_baselines(met, variants=False)
     arrives_at_once = len(np.unique(instance.workload.jobs["arrival_s"])) == 1
     left_out = [name for name in suited if BASELINES[name].plans_ahead and not arrives_at_once]
     return [name for name in suited if name not in left_out], left_out
