@@ -171,7 +171,7 @@ class TrackProblem:
 
     def metrics(self, instance: Instance, log: EventLog) -> dict[str, float]:
         """Return the metrics of a run that an entry claims; NaN = undefined."""
-        found = summarise(instance, log, window=self.tracked_window)
+        found = summarise(instance, log)
         return found if self.scenario.tenants is None else found | tenant_summary(instance, log)
 
     def fingerprint(self) -> str:
