@@ -1,16 +1,21 @@
-"""Scores of entries, from 0 (FIFO) to 1 (the bound), and comparisons of two entries, paired by seed."""
+"""Scores of entries, comparisons of two entries, paired by seed, and ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_ratio, paired_ratio
+from gpusched_env.portable import arrays
+
+if TYPE_CHECKING:
+    from gpusched_env.leaderboard.tracks import Track
 
 MOST: Final = 1.0  # bound of a metric of which more is better: all of them are shares
+ALIKE: Final = 1.02  # on a track with a reference, entries whose ratio is at most this share a rank
 
 
 class Scored(Protocol):
@@ -27,6 +32,79 @@ class Scored(Protocol):
     @property
     def bounds(self) -> Mapping[str, float | None]:
         """Name of a metric -> lower bound; not all metrics have one."""
+
+
+class Played(Protocol):
+    """An entry whose results are known."""
+
+    @property
+    def runs(self) -> Sequence[Scored]:
+        """Runs, in the order of the seeds."""
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether the scheduler reads true run times."""
+
+
+AnyPlayed = TypeVar("AnyPlayed", bound=Played)
+
+
+def score_on(track: Track, runs: Sequence[Scored], base: Sequence[Scored]) -> Interval:
+    """Return the score of an entry on a track: :func:`compared` with the reference, or without one :func:`score`.
+
+    ``base`` : the runs of ``track.base``.
+    """
+    return compared(runs, base, track.metric) if track.reference else score(runs, base, track.metric)
+
+
+def ranked(entries: Iterable[AnyPlayed], track: Track) -> list[tuple[int, AnyPlayed]]:
+    """Return the entries of a track with their ranks, best first; equal ones stay in their order.
+
+    Without a reference, the rank by the mean of the metric; equal means have the same rank. With a reference, entries
+    are sorted by the geometric mean of the metric. The best entry has rank 1; each entry shares the rank of the entry
+    before it unless it is :func:`worse` than the first entry of that rank. Then its rank is 1 + the number of entries
+    before it. Those that read true run times come last, and have ranks of their own.
+    """
+    found = list(entries)
+    if not track.reference:
+        return _by_mean(found, track.metric)
+    apart = [[one for one in found if one.clairvoyant is reads] for reads in (False, True)]
+    return [place for group in apart for place in _by_ratio(group, track.metric)]
+
+
+def _by_mean(entries: Sequence[AnyPlayed], metric: str) -> list[tuple[int, AnyPlayed]]:
+    means = [_sign(metric) * arrays.mean(_values(one.runs, metric)) for one in entries]
+    order = sorted(range(len(entries)), key=means.__getitem__)
+    return [(1 + sum(mean < means[at] for mean in means), entries[at]) for at in order]
+
+
+def _by_ratio(entries: Sequence[AnyPlayed], metric: str) -> list[tuple[int, AnyPlayed]]:
+    order = sorted(entries, key=lambda one: _sign(metric) * arrays.mean(arrays.log(_values(one.runs, metric))))
+    places: list[tuple[int, AnyPlayed]] = []
+    for number, one in enumerate(order, 1):
+        rank = places[-1][0] if places else 0  # the first entry of this rank is at this place
+        if not rank or worse(one.runs, order[rank - 1].runs, metric):
+            rank = number
+        places.append((rank, one))
+    return places
+
+
+class _Reached(NamedTuple):
+    seed: int
+    metrics: Mapping[str, float | None]
+    bounds: Mapping[str, float | None]
+
+
+def at_bound(runs: Sequence[Scored], metric: str) -> list[Scored]:
+    """Return runs that reach the bound; they have the metrics that have bounds, and the given one."""
+    most = {metric: MOST} if more_is_better(metric) else {}
+    return [_Reached(run.seed, {**run.bounds, **most}, run.bounds) for run in runs]
+
+
+def worse(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> bool:
+    """Whether an entry differs from a better one: the paired interval excludes 1, and the ratio is above ALIKE."""
+    ratio = compared(rival, runs, metric) if more_is_better(metric) else compared(runs, rival, metric)
+    return ratio.low > 1.0 and ratio.mean > ALIKE
 
 
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
@@ -53,6 +131,10 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interv
 def more_is_better(metric: str) -> bool:
     """Whether larger values of a metric are better."""
     return COLUMN_OF[metric].better == "max"
+
+
+def _sign(metric: str) -> float:
+    return -1.0 if more_is_better(metric) else 1.0
 
 
 def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> Interval:

@@ -198,7 +198,8 @@ class Instance:
     tenants : the tree of tenants, to whose leaves the workload's attribute TENANT refers; None = one tenant for each
         name in this attribute
     partitions : partitions and reservations; None = every job may use every node
-    tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured; None = all. No run depends on it
+    tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured, on which no run depends;
+        None = all
 
     Attributes
     ----------
