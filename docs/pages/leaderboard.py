@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.scoring import ranked, score_on
+from gpusched_env.leaderboard.site_tables import shipped_standings, values
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
 from gpusched_env.support.units import Unit, unit_for
@@ -54,26 +53,24 @@ def read_results() -> list[Result]:
 
 
 def _results(track: Track) -> list[Result]:
-    entries = shipped_entries(track.name)
-    base = next(entry for entry in entries if entry.player.spec == track.base)
     return [
         Result(
             track,
-            entry.player.spec,
-            entry.player.clairvoyant,
-            mean_interval([run.metrics[track.metric] for run in entry.runs]),
-            score_on(track, entry.runs, base.runs),
-            mean_interval([run.metrics["p99_jct_s"] for run in entry.runs]),
-            mean_interval([run.metrics["preemptions_per_job"] for run in entry.runs]),
+            shown.entry.player.spec,
+            shown.entry.player.clairvoyant,
+            mean_interval(values(shown.runs, track.metric)),
+            shown.score,
+            mean_interval(values(shown.runs, "p99_jct_s")),
+            mean_interval(values(shown.runs, "preemptions_per_job")),
             tuple(
-                mean_interval([run.metrics[column.name] for run in entry.runs])
+                mean_interval(values(shown.runs, column.name))
                 for column in TENANT_COLUMNS
-                if column.name in entry.runs[0].metrics
+                if column.name in shown.runs[0].metrics
             ),
-            rank,
-            sum(not track.reference or other.clairvoyant is entry.clairvoyant for other in entries),
+            shown.rank,
+            shown.of,
         )
-        for rank, entry in ranked(entries, track)
+        for shown in shipped_standings(track)
     ]
 
 

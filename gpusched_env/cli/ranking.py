@@ -64,15 +64,12 @@ def show_track(
 ) -> None:
     """Rank the entries of a track that the package has, and tell why other registered schedulers have no entry."""
     from gpusched_env.leaderboard import get_track
-    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results, shipped_entries
-    from gpusched_env.leaderboard.site_entries import Given
-    from gpusched_env.leaderboard.site_tables import standings, track_tables
+    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
+    from gpusched_env.leaderboard.site_tables import shipped_standings, track_tables
 
     track = get_track(name)
-    given = [Given(entry, None, True, ()) for entry in shipped_entries(track.name)]
-    runs = {one.key: one.entry.runs for one in given}
     title = f"{track.name}: mean over {track.reports} seeds [95 % interval]; * reads true run times"
-    for ranking in track_tables(standings(given, track, runs), track, brief=True):
+    for ranking in track_tables(shipped_standings(track), track, brief=True):
         show(_rich(ranking), title)
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
     for column in (3, 4):

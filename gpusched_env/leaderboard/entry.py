@@ -165,11 +165,6 @@ class Entry(Schema, frozen=True):
     runs: Annotated[list[Run], msgspec.Meta(max_length=MOST_RUNS)]
     sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
-    @property
-    def clairvoyant(self) -> bool:
-        """Whether the scheduler is said to read true run times."""
-        return self.player.clairvoyant
-
     def text(self) -> bytes:
         """Return the entry as JSON, in the only encoding that readers accept."""
         return msgspec.json.encode(self, order="deterministic")

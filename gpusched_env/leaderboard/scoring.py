@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,21 +34,6 @@ class Scored(Protocol):
         """Name of a metric -> lower bound; not all metrics have one."""
 
 
-class Played(Protocol):
-    """An entry whose results are known."""
-
-    @property
-    def runs(self) -> Sequence[Scored]:
-        """Runs, in the order of the seeds."""
-
-    @property
-    def clairvoyant(self) -> bool:
-        """Whether the scheduler reads true run times."""
-
-
-AnyPlayed = TypeVar("AnyPlayed", bound=Played)
-
-
 def score_on(track: Track, runs: Sequence[Scored], base: Sequence[Scored]) -> Interval:
     """Return the score of an entry on a track: :func:`compared` with the reference, or without one :func:`score`.
 
@@ -57,36 +42,26 @@ def score_on(track: Track, runs: Sequence[Scored], base: Sequence[Scored]) -> In
     return compared(runs, base, track.metric) if track.reference else score(runs, base, track.metric)
 
 
-def ranked(entries: Iterable[AnyPlayed], track: Track) -> list[tuple[int, AnyPlayed]]:
-    """Return the entries of a track with their ranks, best first; equal ones stay in their order.
+def ranked(entries: Mapping[str, Sequence[Scored]], track: Track) -> dict[str, int]:
+    """Return key -> rank of entries that are ranked together, best first; equal ones stay in their order.
 
     Without a reference, the rank by the mean of the metric; equal means have the same rank. With a reference, entries
     are sorted by the geometric mean of the metric. The best entry has rank 1; each entry shares the rank of the entry
     before it unless it is :func:`worse` than the first entry of that rank. Then its rank is 1 + the number of entries
-    before it. Those that read true run times come last, and have ranks of their own.
+    before it.
     """
-    found = list(entries)
-    if not track.reference:
-        return _by_mean(found, track.metric)
-    apart = [[one for one in found if one.clairvoyant is reads] for reads in (False, True)]
-    return [place for group in apart for place in _by_ratio(group, track.metric)]
-
-
-def _by_mean(entries: Sequence[AnyPlayed], metric: str) -> list[tuple[int, AnyPlayed]]:
-    means = [_sign(metric) * arrays.mean(_values(one.runs, metric)) for one in entries]
-    order = sorted(range(len(entries)), key=means.__getitem__)
-    return [(1 + sum(mean < means[at] for mean in means), entries[at]) for at in order]
-
-
-def _by_ratio(entries: Sequence[AnyPlayed], metric: str) -> list[tuple[int, AnyPlayed]]:
-    order = sorted(entries, key=lambda one: _sign(metric) * arrays.mean(arrays.log(_values(one.runs, metric))))
-    places: list[tuple[int, AnyPlayed]] = []
-    for number, one in enumerate(order, 1):
-        rank = places[-1][0] if places else 0  # the first entry of this rank is at this place
-        if not rank or worse(one.runs, order[rank - 1].runs, metric):
-            rank = number
-        places.append((rank, one))
-    return places
+    sign = -1.0 if more_is_better(track.metric) else 1.0
+    scale = arrays.log if track.reference else np.asarray
+    means = {key: sign * arrays.mean(scale(_values(runs, track.metric))) for key, runs in entries.items()}
+    ranks: dict[str, int] = {}
+    first = ""  # of the rank
+    for number, key in enumerate(sorted(entries, key=means.__getitem__), 1):
+        differs = not first or means[key] > means[first]
+        if first and track.reference:
+            differs = worse(entries[key], entries[first], track.metric)
+        ranks[key] = number if differs else ranks[first]
+        first = key if differs else first
+    return ranks
 
 
 class _Reached(NamedTuple):
@@ -131,10 +106,6 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interv
 def more_is_better(metric: str) -> bool:
     """Whether larger values of a metric are better."""
     return COLUMN_OF[metric].better == "max"
-
-
-def _sign(metric: str) -> float:
-    return -1.0 if more_is_better(metric) else 1.0
 
 
 def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> Interval:

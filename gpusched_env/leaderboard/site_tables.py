@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.scoring import Scored, at_bound, compared, more_is_better, ranked, score_on
 from gpusched_env.leaderboard.site_entries import Given, unique_labels
 from gpusched_env.leaderboard.tracks import Track, scored_first
@@ -44,14 +46,9 @@ class Shown(Given):
     runs: Sequence[Scored]
     label: str
     score: Interval
-    checked: bool = False
-    rank: int = 0
-    of: int = 0
-
-    @property
-    def clairvoyant(self) -> bool:
-        """Whether the scheduler is said to read true run times."""
-        return self.entry.clairvoyant
+    checked: bool
+    rank: int
+    of: int
 
     @property
     def played(self) -> bool:
@@ -75,26 +72,26 @@ class Shown(Given):
 def standings(
     given: Sequence[Given], track: Track, runs: Mapping[str, Sequence[Scored]], checked: Collection[str] = ()
 ) -> list[Shown]:
-    """Rank and score entries, best first; ``runs`` by key, and the keys of those whose scheduler was played, too."""
+    """Rank and score entries, best first; with a reference, those that read true run times apart, after the others.
+
+    ``runs`` : by key. ``checked`` : keys of those whose scheduler was played, too.
+    """
     labels = unique_labels(given)
     base = next((runs[one.key] for one in given if one.baseline and one.entry.player.spec == track.base), ())
-    shown = [
-        Shown(
-            **vars(one),
-            runs=runs[one.key],
-            label=labels[one.key],
-            score=_score(runs[one.key], base, track),
-            checked=one.key in checked,
-        )
-        for one in sorted(given, key=lambda one: one.key)
-    ]
-    places = ranked(shown, track)
-    return [dataclasses.replace(one, rank=rank, of=len(_together(shown, one, track))) for rank, one in places]
+    shown = []
+    for reads in (False, True) if track.reference else (None,):
+        group = {one.key: one for one in given if reads in (None, one.entry.player.clairvoyant)}
+        for key, rank in ranked({key: runs[key] for key in sorted(group)}, track).items():
+            score = _score(runs[key], base, track)
+            shown.append(Shown(**vars(group[key]), runs=runs[key], label=labels[key], score=score,
+                               checked=key in checked, rank=rank, of=len(group)))  # fmt: skip
+    return shown
 
 
-def _together(entries: Sequence[Shown], one: Shown, track: Track) -> list[Shown]:
-    """Return the entries that are ranked together with one of them."""
-    return [other for other in entries if not track.reference or other.clairvoyant is one.clairvoyant]
+def shipped_standings(track: Track) -> list[Shown]:
+    """Return the standings of the entries of the package; nothing is played."""
+    given = [Given(entry, None, True, ()) for entry in shipped_entries(track.name)]
+    return standings(given, track, {one.key: one.entry.runs for one in given})
 
 
 def _score(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> Interval:
@@ -111,8 +108,12 @@ def track_tables(entries: Sequence[Shown], track: Track, brief: bool = False, be
     ``best`` : number of entries, beside ``random``; None = all. ``brief`` : two metrics, instead of all and ratios to
     the first entry.
     """
-    firsts = [one for one in entries if one is _together(entries, one, track)[0]]
-    return [_table(_together(entries, first, track), entries, track, brief, best) for first in firsts]
+    groups = [list(group) for _, group in itertools.groupby(entries, lambda one: track.reference and _reads(one))]
+    return [_table(group, entries, track, brief, best) for group in groups]
+
+
+def _reads(shown: Shown) -> bool:
+    return shown.entry.player.clairvoyant
 
 
 class _Line(NamedTuple):
@@ -153,7 +154,7 @@ def _table(group: Sequence[Shown], entries: Sequence[Shown], track: Track, brief
         rows.append(Row(cells, bound=line.below))
     caption = f"Recomputed: mean over {len(group[0].runs)} seeds [95 % bootstrap interval]"
     if track.reference:
-        caption = f"Schedulers that {'' if group[0].clairvoyant else 'do not '}read true run times. {caption}"
+        caption = f"Schedulers that {'' if _reads(group[0]) else 'do not '}read true run times. {caption}"
     return Table(caption, _columns(track, metrics, units, brief), rows, sorted_by=0, named_by=1)
 
 
@@ -195,7 +196,7 @@ def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
             value = float(values(shown.runs, name)[number])
             text = three_digits(value / units[name].seconds)
             cells.append(Cell(text, value if math.isfinite(value) else None))
-        rows.append(Row([*cells, Cell(run.digest[:16])]))
+        rows.append(Row([*cells, Cell(shown.entry.runs[number].digest[:16])]))
     return Table("Click on a seed to see its schedule", columns, rows)
 
 
@@ -226,7 +227,7 @@ def _times(runs: Sequence[Scored], best: Sequence[Scored], metric: str) -> Cell:
 
 def _claims(shown: Shown) -> Cell:
     """Return a cell with claims that nothing has checked: the authors, and whether the scheduler is clairvoyant."""
-    read = CLAIRVOYANT if shown.clairvoyant else "does not read true run times"
+    read = CLAIRVOYANT if _reads(shown) else "does not read true run times"
     authors = shown.entry.about.authors.strip()
     if shown.baseline:
         return Cell(read)

@@ -38,21 +38,20 @@ class Made:
 
     name: str
     jct_s: tuple[float, ...]
-    clairvoyant: bool = False
 
     @property
     def runs(self) -> list[Run]:
         return [Run(seed, {"mean_jct_s": value}, {"mean_jct_s": 1.0}) for seed, value in enumerate(self.jct_s)]
 
 
-def around(name: str, ratio: float, spread: float = 1.0, reads: bool = False) -> Made:
+def around(name: str, ratio: float, spread: float = 1.0) -> Made:
     """Give an entry of this geometric mean ratio to 100; on half the seeds it is ``spread`` times as large."""
     base = 100.0 * ratio / math.sqrt(spread)
-    return Made(name, tuple(base * spread ** (seed % 2) for seed in range(40)), reads)
+    return Made(name, tuple(base * spread ** (seed % 2) for seed in range(40)))
 
 
 def ranks(*entries: Made, track: Track = PAIRED) -> list[tuple[int, str]]:
-    return [(rank, one.name) for rank, one in ranked(entries, track)]
+    return [(rank, name) for name, rank in ranked({one.name: one.runs for one in entries}, track).items()]
 
 
 def test_the_paired_interval_is_that_of_the_t_test_of_logarithms() -> None:
@@ -96,23 +95,18 @@ def test_ranks_of_entries_that_differ_from_some_but_not_from_their_neighbours() 
 def test_equal_schedules_share_a_rank_and_ranks_never_fall() -> None:
     rng = np.random.default_rng(8)
     entries = [Made(str(n), tuple(rng.lognormal(0.02 * n, 0.05 * (1 + n % 4), 40).tolist())) for n in range(30)]
-    found = ranked([*entries, dataclasses.replace(entries[7], name="again")], PAIRED)
-    places = [rank for rank, _ in found]
-    assert places == sorted(places)
-    assert len(set(places)) > 3
-    of = {one.name: rank for rank, one in found}
+    entries.append(dataclasses.replace(entries[7], name="again"))
+    runs = {one.name: one.runs for one in entries}
+    of = ranked(runs, PAIRED)
+    order = list(of)
+    assert list(of.values()) == sorted(of.values())
+    assert len(set(of.values())) > 3
     assert of["7"] == of["again"]
-    firsts = [one for number, (rank, one) in enumerate(found, 1) if rank == number]
+    firsts = [name for number, name in enumerate(order, 1) if of[name] == number]
     for before, after in itertools.pairwise(firsts):
-        assert worse(after.runs, before.runs, "mean_jct_s")
-    for rank, one in found:
-        assert not worse(one.runs, found[rank - 1][1].runs, "mean_jct_s")
-
-
-def test_those_that_read_run_times_are_ranked_apart() -> None:
-    entries = [around("a", 1.0), around("b", 1.1), around("c", 0.5, reads=True), around("d", 1.05, reads=True)]
-    assert ranks(*entries) == [(1, "a"), (2, "b"), (1, "c"), (2, "d")]
-    assert ranks(*entries, track=TINY) == [(1, "c"), (2, "a"), (3, "d"), (4, "b")]  # without a reference: together
+        assert worse(runs[after], runs[before], "mean_jct_s")
+    for name, rank in of.items():
+        assert not worse(runs[name], runs[order[rank - 1]], "mean_jct_s")
 
 
 def test_without_a_reference_only_equal_means_share_a_rank() -> None:
@@ -175,7 +169,12 @@ def test_tables_have_the_reference_random_and_the_bound(given: list[Given]) -> N
         assert not {"srtf", "sjf"} & {row.cells[1].text for row in blind.rows}
     ratios = {row.cells[1].text: row.cells[2].value for row in track_tables(shown, PAIRED)[0].rows}
     assert ratios["las"] == 1.0
-    assert {one.of for one in shown if one.clairvoyant} == {2}
+    apart = {one.entry.player.spec: (one.rank, one.of) for one in shown if one.entry.player.clairvoyant}
+    assert apart.keys() == {"srtf", "sjf"}
+    assert {of for _, of in apart.values()} == {2}
+    assert 1 in {rank for rank, _ in apart.values()}
+    together = standings(given, dataclasses.replace(PAIRED, reference=""), runs)
+    assert {one.of for one in together} == {6}
     assert [table.rows[-2].cells[1].text for table in track_tables(shown[:0], PAIRED)] == []
 
 
