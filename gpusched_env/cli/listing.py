@@ -155,7 +155,7 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
     load_plugins()
     if name not in BASELINES:
-        raise SchedulerError(unknown_name("scheduler", name, BASELINES))
+        raise SchedulerError(unknown_name("scheduler", name, BASELINES, "gpusched schedulers list"))
     cls = _class_of(BASELINES[name].target)
     print(f"{name}: {BASELINES[name].summary}\n\n{inspect.getdoc(cls)}")
     for base in cls.__mro__[1:]:  # inherited parameters are explained where they are defined
