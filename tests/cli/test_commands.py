@@ -233,7 +233,7 @@ def test_wrong_input_is_one_line_on_stderr(arguments: list[str], message: str) -
         (["schedulers", "show", "sjf-bsf"], "sjf-bsbf"),
         (["compare", "--schedulers", "learned:phily"], "philly-64"),
         (["run", "--scheduler", "fifo", "--scenario", "phily-64"], "philly-64-v1"),
-        (["leaderboard", "submit", "--scheduler", "fifo", "--track", "genral-v1"], "general-v1"),
+        (["leaderboard", "show", "genral-v1"], "general-v1"),
         (["traces", "show", "phily"], "philly"),
     ],
 )
