@@ -135,7 +135,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
         given = parameters_in(cls, f"scheduler {spec!r}", rest)
     else:
         raise SchedulerError(
-            f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
+            f"{unknown_name('scheduler', name, BASELINES, 'gpusched schedulers list')}; "
+            "a scheduler of your own is written package.module:Class"
         )
     try:
         where = f"scheduler {spec!r}"

@@ -251,7 +251,7 @@ def write_baselines(
         known = [*BASELINES, *agents_of(problem), *track.also]
         for name in list(schedulers) or fitting(problem):
             if name not in known:
-                raise SchedulerError(unknown_name("registered scheduler", name, known))
+                raise SchedulerError(unknown_name("registered scheduler", name, known, "gpusched schedulers list"))
             if name in results and not again:
                 tell(f"{path}: has {name}")
                 continue

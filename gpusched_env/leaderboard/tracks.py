@@ -301,8 +301,8 @@ def get_track(name: str) -> Track:
 
     Raises
     ------
-    EntryError : an unknown name; the message lists the known names
+    EntryError : an unknown name; the message has similar names
     """
     if name not in _BY_NAME:
-        raise EntryError(unknown_name("track", name, _BY_NAME))
+        raise EntryError(unknown_name("track", name, _BY_NAME, "gpusched leaderboard list"))
     return _BY_NAME[name]
