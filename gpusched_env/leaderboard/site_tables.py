@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.evaluation.results import RunResult
+from gpusched_env.evaluation.tables import heading, unit_of
 from gpusched_env.leaderboard.scoring import compared, more_is_better
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import scored_first
 from gpusched_env.leaderboard.verifying import LEARNED
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable.arrays import mean
-from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
+from gpusched_env.support.tables import Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
@@ -82,7 +83,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
     seeds = len(entries[0].runs) if entries else 0
     metrics = [metric, BESIDE[metric]] if brief or not entries else scored_first(metric, entries[0].runs)
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
-    units = {name: scale_of(name, means[name]) for name in metrics}
+    units = {name: unit_of(name, means[name]) for name in metrics}
     ratio = [] if brief else [Heading("times best", title=f"{metric} / that of the first entry, paired by seed")]
     columns = [
         Heading("#", title=f"rank by {metric}, mean over seeds"),
@@ -111,7 +112,7 @@ def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     """Return the table of an entry with one row per seed; each row has a link to the schedule."""
     metrics = scored_first(metric, shown.runs)
     units = {
-        name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
+        name: unit_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
         for name in metrics
     }
     columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
