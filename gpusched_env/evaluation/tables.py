@@ -150,7 +150,8 @@ def comparison_table(
     ------
     GpuschedError : the results cannot be compared, or a metric or the reference is unknown
     """
-    results = _apart(results)
+    by_scheduler(results)
+    given, results = len(results), _apart(results)
     groups, scored = by_scheduler(results), scored_metric(results)
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
     first = order[0] if reference is None else reference
@@ -159,6 +160,8 @@ def comparison_table(
     if any(run.metrics["finished"] < run.metrics["jobs"] for run in results):
         metrics = (*metrics, FINISHED)
     marks, notes = _notes(groups, order)
+    if len(results) < given:
+        notes.append(("", "every seed gives the same schedules, so all count as one"))
     columns, bounds = [Heading("scheduler", text=True)], [Cell(BOUND)]
     rows = {label: [Cell(label, notes=marks[label])] for label in order}
     before = scored
@@ -167,7 +170,8 @@ def comparison_table(
             words = f"{metric_words(before)} / that of {first} on the same seeds"
             column, bound = Heading(f"x {first}", title=words, key=f"{before}_{RATIO}"), Cell("")
             cells = {label: _ratio(groups[label], groups[first], before) for label in order}
-            notes.append(("", f"x {first}: {words}, geometric mean, 95 % interval (Student t of the logarithms)"))
+            how = f"{', 95 % interval (Student t of the logarithms)' * (len(groups[first]) >= LEAST_SEEDS)}"
+            notes.append(("", f"x {first}: {words}, geometric mean{how}"))
         else:
             column, cells, bound = _column(name, groups, results)
             before = name if name in COLUMN_OF else before
