@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,12 +27,7 @@ class Baseline(NamedTuple):
     parameters: dict[str, Any]
     summary: str
     variant_of: str = ""
-    needs_links: bool = False
-    needs_types: bool = False
-    needs_sharing: bool = False
-    one_node: bool = False
-    needs_sizes: bool = False
-    needs_tenants: bool = False
+    needs: tuple[str, ...] = ()
     plans_ahead: bool = False
 
 
@@ -48,7 +43,9 @@ _TRUTH: Final = {
 def _read() -> dict[str, Baseline]:
     rows = toml_beside(__file__)
     return {
-        name: Baseline(f"gpusched_env.{row.pop('class')}", row.pop("parameters", {}), **row)
+        name: Baseline(
+            f"gpusched_env.{row.pop('class')}", row.pop("parameters", {}), needs=tuple(row.pop("needs", ())), **row
+        )
         for name, row in rows.items()
     }
 
@@ -56,7 +53,9 @@ def _read() -> dict[str, Baseline]:
 BASELINES: Final = _read()
 
 
-def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[type[Scheduler]], type[Scheduler]]:
+def register_scheduler(
+    name: str, summary: str, needs: Collection[str] = (), **parameters: Any
+) -> Callable[[type[Scheduler]], type[Scheduler]]:
     """Register a class of schedulers under a name, for :func:`make_scheduler` and the command line.
 
     Use it as a decorator of the class.
@@ -65,6 +64,8 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
     ----------
     name : name of the scheduler
     summary : short description, shown in tables
+    needs : what a problem must have so that the scheduler is itself, such as "sharing"
+        (:data:`gpusched_env.baselines.domains.NEEDS`); the class may add more in its attribute ``needs``
     parameters : values of parameters of the class that the name implies
 
     Raises
@@ -79,43 +80,28 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
             raise SchedulerError(f"scheduler {name!r}: a name must not be empty or contain blanks or : , = .")
         if "name" not in vars(cls):
             cls.name = name  # type: ignore[assignment, method-assign]
-        BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary)
+        BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary, needs=tuple(needs))
         return cls
 
     return register
 
 
-def list_baselines(
-    links: bool = True,
-    types: bool = False,
-    variants: bool = True,
-    sharing: bool = False,
-    sizes: bool = False,
-    tenants: bool = False,
-) -> list[str]:
+def list_baselines(met: Collection[str] | None = None, variants: bool = True) -> list[str]:
     """Return the names of the schedulers that :func:`make_scheduler` builds without further parameters.
 
     Parameters
     ----------
-    links : whether to include schedulers that were designed for gangs that share links
-    types : whether to include schedulers that were designed for clusters of several GPU types; most of them run each
-        gang on GPUs of one type
+    met : needs that a problem meets (:func:`gpusched_env.baselines.domains.needs_met`); schedulers that need more are
+        left out. None = list all
     variants : whether to include variants of other schedulers in the list
-    sharing : whether to include schedulers that were designed for jobs that share GPUs
-    sizes : whether to include schedulers that were designed for elastic jobs
-    tenants : whether to include schedulers that were designed for tenants
     """
     load_plugins()
     return [
         name
         for name, baseline in BASELINES.items()
         if name != LEARNED
-        and (links or not baseline.needs_links)
-        and (types or not baseline.needs_types)
+        and (met is None or set(baseline.needs) <= set(met))
         and (variants or not baseline.variant_of)
-        and (sharing or not baseline.needs_sharing)
-        and (sizes or not baseline.needs_sizes)
-        and (tenants or not baseline.needs_tenants)
     ]
 
 
@@ -149,7 +135,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
         given = parameters_in(cls, f"scheduler {spec!r}", rest)
     else:
         raise SchedulerError(
-            f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
+            f"{unknown_name('scheduler', name, BASELINES, 'gpusched schedulers list')}; "
+            "a scheduler of your own is written package.module:Class"
         )
     try:
         where = f"scheduler {spec!r}"

@@ -34,9 +34,9 @@ def written(*suffixes: str, **more: Any) -> Any:
 
     def checked(context: typer.Context, option: typer.CallbackParam, given: Any) -> Any:
         for path in given if isinstance(given, list) else (given,):
-            if path is not None and not context.resilient_parsing:  # not of a completion
-                if STANDARD_OUTPUT not in suffixes or str(path) != STANDARD_OUTPUT:
-                    check_output(option.opts[0], Path(path), suffixes)
+            printed = STANDARD_OUTPUT in suffixes and str(path) == STANDARD_OUTPUT
+            if path is not None and not printed and not context.resilient_parsing:  # not of a completion
+                check_output(option.opts[0], Path(path), suffixes)
         return given
 
     return typer.Option(callback=checked, metavar=more.pop("metavar", "FILE"), **more)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Runs = dict[str, list[tuple[Instance, EventLog]]]  # label -> problem and event log of each seed
+# label -> problem and event log of each seed
+Runs = dict[str, list[tuple[Instance, EventLog]]]
 STEPS: Final = 300  # with more steps, means over bins are drawn; a line that changes in every pixel is a grey block
 
 
@@ -34,8 +35,8 @@ def plot_runs(
 ) -> Figure:
     """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each scheduler.
 
-    The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, with a
-    band from the lowest to the highest seed, and the other lines are means over the seeds. A single run is also drawn as a
+    The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, with a band
+    from the lowest to the highest seed, and the other lines are means over the seeds. A single run is also drawn as a
     Gantt chart.
 
     Parameters
@@ -90,7 +91,7 @@ def plot_runs(
 
 def _draw_jct(axes: Axes, runs: Runs, window: Window | None) -> None:
     jcts = {
-        label: [job_times(problem, log)["jct_s"][tracked(len(problem.workload), window)] for problem, log in played]
+        label: [job_times(problem, log)["jct_s"][tracked(problem, window)] for problem, log in played]
         for label, played in runs.items()
     }
     done = np.concatenate([values[np.isfinite(values) & (values > 0)] for one in jcts.values() for values in one])

@@ -38,7 +38,7 @@ def versions_in_words() -> str:
 def comments(runs: Sequence[Mapping[str, Any]] | None) -> list[str]:
     """Return lines on the origin of a table and of its runs, which are as in JSON; for comments in a file.
 
-    The event logs of a scheduler have one SHA-256, over the lines "seed digest" of its runs.
+    The event logs of a scheduler have one SHA-256, over lines "SEED DIGEST", one per run.
     """
     lines = [f"command: {text}" for text in _command] + [f"versions: {versions_in_words()}"]
     lines += dict.fromkeys(f"scenario: {run['scenario']}, fingerprint {run['fingerprint']}" for run in runs or ())
@@ -46,6 +46,4 @@ def comments(runs: Sequence[Mapping[str, Any]] | None) -> list[str]:
     for run in sorted(runs or (), key=lambda run: run["seed"]):
         logs[run["label"]] = logs.get(run["label"], "") + f"{run['seed']} {run['digest']}\n"
     hashes = {label: hashlib.sha256(text.encode()).hexdigest() for label, text in logs.items()}
-    return lines + [
-        f"event logs of {label}, {logs[label].count(chr(10))} seeds: {sha}" for label, sha in hashes.items()
-    ]
+    return lines + [f"event logs of {label}: {sha}" for label, sha in hashes.items()]

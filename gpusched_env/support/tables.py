@@ -125,10 +125,8 @@ class Table:
         lines = ["| " + " | ".join(map(_markdown, (column.heading for column in self.columns))) + " |"]
         lines.append("|" + "|".join("---" if column.text else "---:" for column in self.columns) + "|")
         for row in self.rows:
-            cells = [
-                _markdown(cell.whole) + _marks(cell, "<sup>{}</sup>", "<sup>{}</sup>").replace("*", r"\*")
-                for cell in row.cells
-            ]
+            marks = [_marks(cell, "<sup>{}</sup>", "<sup>{}</sup>").replace("*", r"\*") for cell in row.cells]
+            cells = [_markdown(cell.whole) + mark for cell, mark in zip(row.cells, marks, strict=True)]
             lines.append(f"| {' | '.join(cells)} |")
         notes = [f"{f'<sup>{_markdown(mark)}</sup> ' * bool(mark)}{_markdown(text)}" for mark, text in self.notes]
         return "\n\n".join(filter(None, [_markdown(self.caption), "\n".join(lines), *notes])) + "\n"
