@@ -208,7 +208,7 @@ def interval(value: Interval, unit: Unit) -> Cell:
     text = three_digits(value.mean / unit.seconds)
     decimals = len(text.partition(".")[2])
     low, high = (f"{bound / unit.seconds:,.{decimals}f}" for bound in (value.low, value.high))
-    return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "")
+    return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "", interval=value)
 
 
 def scored(score: Interval, track: Track) -> Cell:

@@ -112,10 +112,7 @@ class Table:
     def to_rows(self) -> list[dict[str, Any]]:
         """Return each row as data by column: a number is its mean and interval in the unit of files, NaN is None."""
         return [
-            {
-                column.key or column.heading: cell.text if cell.interval is None else _numbers(cell.interval)
-                for column, cell in zip(self.columns, row.cells, strict=True)
-            }
+            {column.key or column.heading: _data(cell) for column, cell in zip(self.columns, row.cells, strict=True)}
             | ({"notes": list(row.cells[0].notes)} if row.cells[0].notes else {})
             for row in self.rows
         ]
@@ -169,7 +166,11 @@ def _marks(cell: Cell, plain: str, lettered: str) -> str:
     return form.format(", ".join(cell.notes)) if cell.notes else ""
 
 
-def _numbers(interval: Interval) -> dict[str, float | int | None]:
+def _data(cell: Cell) -> Any:
+    """Return a cell for JSON: the mean, ends and count of an interval, a number, or a text."""
+    interval = cell.interval
+    if interval is None:
+        return cell.text if cell.value is None else cell.value
     numbers = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()} | {
         "count": interval.count
