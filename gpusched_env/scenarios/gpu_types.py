@@ -114,9 +114,7 @@ def common(arrivals: str, load: float) -> Scenario:
         "demand": COMMON_DEMAND,
     }
     stream = arrivals == "stream"
-    spec = dataclasses.replace(
-        NETWORK_PRESETS["oversub4"].topology, gpu_GBps=12.0, nic_GBps=5.0, oversubscription=2.0
-    )
+    spec = dataclasses.replace(NETWORK_PRESETS["oversub4"].topology, gpu_GBps=12.0, nic_GBps=5.0, oversubscription=2.0)
     return Scenario(
         name="common",
         description="GPU types, shared links and shared GPUs at once, to compare schedulers of different papers.",
