@@ -31,6 +31,7 @@ class Baseline(NamedTuple):
     plans_ahead: bool = False
 
 
+_NAMED: Final = re.compile(r"\s*([^,:=]*?)\s*=\s*(.*)", re.DOTALL)  # a spec has a colon before its first "="
 LEARNED: Final = "learned"  # an agent of the package, or one of the user's own
 GENERAL_AGENT: Final = "general"  # the agent that ``learned`` plays if no other is named
 # The words that a spec may contain for True and False.
@@ -107,7 +108,8 @@ def list_baselines(met: Collection[str] | None = None, variants: bool = True) ->
 def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     """Build a scheduler from ``NAME``, ``NAME:parameter=value,...`` or ``package.module:Class[:parameter=value,...]``.
 
-    ``learned:AGENT[,parameter=value,...]`` is an agent of the package.
+    ``learned:AGENT[,parameter=value,...]`` is an agent of the package. A label before it, ``LABEL=SPEC``, is only for
+    tables.
 
     Parameters
     ----------
@@ -120,6 +122,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     SchedulerError : a name, module, class or parameter is unknown, or a value is invalid
     """
     load_plugins()
+    _, spec = split_name(spec)
     name, _, rest = spec.partition(":")
     if name in BASELINES:
         named = name == LEARNED and "agent" not in overrides
@@ -132,7 +135,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
         given = parameters_in(cls, f"scheduler {spec!r}", rest)
     else:
         raise SchedulerError(
-            f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
+            f"{unknown_name('scheduler', name, BASELINES, 'gpusched schedulers list')}; "
+            "a scheduler of your own is written package.module:Class"
         )
     try:
         where = f"scheduler {spec!r}"
@@ -144,6 +148,21 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     if not isinstance(scheduler, Scheduler):
         raise SchedulerError(f"scheduler {spec!r}: {cls.__name__} is not a subclass of gpusched_env.Scheduler")
     return scheduler
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """Return the name, None if there is none, and the spec of ``NAME=SPEC`` or ``SPEC``.
+
+    Raises
+    ------
+    SchedulerError : the name or the spec is empty
+    """
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        return None, text
+    if not all(match.groups()):
+        raise SchedulerError(f"scheduler {text!r}: write NAME=SPEC, such as ours=tiresias:knob=8, or a spec alone")
+    return match[1], match[2]
 
 
 def _agent(rest: str, path: str) -> tuple[Baseline, str]:

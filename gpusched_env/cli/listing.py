@@ -153,7 +153,7 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
     load_plugins()
     if name not in BASELINES:
-        raise SchedulerError(unknown_name("scheduler", name, BASELINES))
+        raise SchedulerError(unknown_name("scheduler", name, BASELINES, "gpusched schedulers list"))
     cls, told = _class_of(BASELINES[name].target), _told(name)
     print(f"{name}: {told['summary']}\n")
     print(f"to be itself it needs: {', '.join(NEEDS[need].words for need in told['needs']) or 'nothing special'}")

@@ -142,8 +142,9 @@ def _misfit(problem: TrackProblem, name: str, met: Collection[str]) -> str:
 
 
 def fitting(problem: TrackProblem) -> list[str]:
-    """Return the specs of all that fit a track: registered schedulers, see :func:`misfits`, and trained agents."""
-    return [name for name, reason in misfits(problem).items() if not reason] + list(agents_of(problem))
+    """Return the specs of all that fit a track: registered schedulers, see :func:`misfits`, agents, and ``also``."""
+    fit = [name for name, reason in misfits(problem).items() if not reason]
+    return [*fit, *agents_of(problem), *problem.track.also]
 
 
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
@@ -193,16 +194,17 @@ def _entry(head: Head, result: Result) -> Entry:
 
 
 def _about(spec: str) -> About:
+    name, _, parameters = spec.partition(":")
+    agent, _, changes = parameters.partition(",")
+    return _about_agent(read_card(agent), changes) if name == LEARNED and agent else _about_scheduler(name, parameters)
 
-    agent, _, name = spec.partition(":")
-    return _about_agent(read_card(name)) if agent == LEARNED and name else _about_scheduler(spec)
 
-
-def _about_scheduler(name: str) -> About:
+def _about_scheduler(name: str, parameters: str) -> About:
+    how = f"The registered scheduler {name} with {parameters or 'its default parameters'}"
     return About(
-        title=name,
+        title=f"{name}:{parameters}" if parameters else name,
         authors=AUTHORS,
-        how=f"The registered scheduler {name} with its default parameters: {BASELINES[name].summary}.",
+        how=f"{how}: {BASELINES[name].summary}.",
         hardware="",
         training_seeds=[],
         link="",
@@ -210,11 +212,12 @@ def _about_scheduler(name: str) -> About:
     )
 
 
-def _about_agent(card: Card) -> About:
+def _about_agent(card: Card, changes: str) -> About:
     return About(
-        title=f"{LEARNED}:{card.name}",
+        title=",".join(filter(None, (f"{LEARNED}:{card.name}", changes))),
         authors=AUTHORS,
-        how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}.",
+        how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}."
+        f"{changes and f' Played with {changes}.'}",
         hardware=f"{card.hours:g} h of training on {card.machine}",
         training_seeds=[card.seeds[use] for use in ("train", "validation")],
         link="",
@@ -245,10 +248,10 @@ def write_baselines(
         folder.mkdir(parents=True, exist_ok=True)
         problem, path = track.problem(log), baseline_file(folder, track.name)
         results = _existing(path, problem)
-        known = [*BASELINES, *agents_of(problem)]
+        known = [*BASELINES, *agents_of(problem), *track.also]
         for name in list(schedulers) or fitting(problem):
             if name not in known:
-                raise SchedulerError(unknown_name("registered scheduler", name, known))
+                raise SchedulerError(unknown_name("registered scheduler", name, known, "gpusched schedulers list"))
             if name in results and not again:
                 tell(f"{path}: has {name}")
                 continue

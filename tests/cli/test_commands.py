@@ -24,6 +24,7 @@ import gpusched_env
 from gpusched_env.baselines import BASELINES, make_scheduler
 from gpusched_env.cli import app
 from gpusched_env.cli.listing import list_schedulers
+from gpusched_env.errors import unknown_name
 from gpusched_env.evaluation import evaluate, read_json
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.event_log import EventLog
@@ -239,6 +240,46 @@ def test_wrong_input_is_one_line_on_stderr(arguments: list[str], message: str) -
     assert message in result.stderr
     assert result.stderr.startswith("gpusched: ")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["run", "--scheduler", "TIRESIAS"], "tiresias"),
+        (["schedulers", "show", "sjf-bsf"], "sjf-bsbf"),
+        (["compare", "--schedulers", "learned:phily"], "philly-64"),
+        (["run", "--scheduler", "fifo", "--scenario", "phily-64"], "philly-64-v1"),
+        (["leaderboard", "show", "genral-v1"], "general-v1"),
+        (["traces", "show", "phily"], "philly"),
+    ],
+)
+def test_of_many_names_only_the_most_similar_are_told(arguments: list[str], near: str) -> None:
+    told = gpusched(*arguments).stderr
+    assert f"{near!r}" in told
+    assert told.count(" or '") <= 2
+    assert re.search(r"\? gpusched (schedulers|agents|scenarios|leaderboard|traces) list( '\*')? names them all", told)
+    assert len(told) < 250
+
+
+@pytest.mark.parametrize(("name", "agent"), [("learned", "general"), ("learned:philly-64", "philly-64")])
+def test_the_name_of_a_scheduler_shows_the_agent_that_it_plays(name: str, agent: str) -> None:
+    shown = gpusched("agents", "describe", name)
+    assert shown.exit_code == 0
+    assert shown.stdout == gpusched("agents", "show", agent).stdout
+
+
+@pytest.mark.parametrize(
+    ("known", "listed_by", "message"),
+    [
+        (["one", "two"], "gpusched x list", "unknown thing 'zzz': known: one, two"),
+        ([], "", "unknown thing 'zzz': known: none"),
+        ([f"n{i}" for i in range(9)], "gpusched x list", "unknown thing 'zzz': gpusched x list names them all"),
+        ([f"n{i}" for i in range(9)], "", "unknown thing 'zzz': known: n0, n1, n2, n3, n4, n5, n6, n7, n8"),
+        (["ZZ", *(f"n{i}" for i in range(9))], "", "unknown thing 'zzz': did you mean 'ZZ'?"),
+    ],
+)
+def test_an_unknown_name_always_has_a_remedy(known: list[str], listed_by: str, message: str) -> None:
+    assert unknown_name("thing", "zzz", known, listed_by) == message
 
 
 def test_an_unwritable_output_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
