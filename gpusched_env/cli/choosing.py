@@ -159,9 +159,8 @@ class Problem(Jobs, Wires):
     --scenario; mix (V100), gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...)
     draw them."""
     measured_on: Annotated[str | None, typer.Option(metavar="NETWORK[/CLUSTER]")] = None
-    """Where run times were measured, such as dgxv-100g/16x8@V100: jobs do the work of such a time on its ideal
-    placement, the same on every --network and --cluster. Otherwise a run time is ideal wherever it is played, and
-    networks cannot be compared. Without CLUSTER: the machines that are played."""
+    """Where run times were measured, such as dgxv-100g/16x8@V100, by default here: jobs do the work of this time on the
+    ideal placement there, on every --network and --cluster."""
     ignore_placement: bool = False
     """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
     ignore_types: bool = False

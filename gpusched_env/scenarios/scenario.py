@@ -119,8 +119,7 @@ class Scenario:
 
     @cached_property
     def _measured_table(self) -> ClassTable | None:
-        measured = self.workload.measured
-        return None if measured is None else measured.table(self._class_table)
+        return self.workload.measured and self.workload.measured.table(self._class_table)
 
     @cached_property
     def _log(self) -> tuple[Workload, ReadReport] | None:
@@ -222,10 +221,9 @@ class Scenario:
             workload = self.tenants.assign(workload, seed)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        there = self._measured_table
-        if there is not None:
-            own = (self.tenants, self.partitions) if there.cluster is cluster else (None, None)
-            workload = with_iterations(workload, there, *own)
+        if (there := self._measured_table) is not None:
+            rules = (self.tenants, self.partitions) if there.cluster is cluster else ()
+            workload = with_iterations(workload, there, *rules)
         room = self.room if self.variation is None else self.observed
         return Instance(
             cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions

@@ -81,10 +81,8 @@ class WorkloadSpec:
         see :func:`gpusched_env.traces.elastic.elastic_jobs`; None = jobs are as their source has them
     deadlines : the parameters of :func:`gpusched_env.traces.deadlines.draw_deadlines`, such as
         ``{"least": 0.5, "most": 1.5}``; {} = its defaults; None = jobs have the deadlines of their source
-    measured_on : ``NETWORK`` or ``NETWORK/CLUSTER``, a preset of networks and machines, such as "dgxv-100g/16x8@V100",
-        on whose ideal placement jobs take their run times, so that they have the same iterations on every network and
-        cluster. Without CLUSTER, the machines are those of the scenario. None = run times are ideal where jobs are
-        played, so that they have other iterations on each network
+    measured_on : ``NETWORK`` or ``NETWORK/CLUSTER``, such as "dgxv-100g/16x8@V100": on its ideal placement, jobs take
+        their run times, and they have these iterations everywhere. None = that is so where they are played
 
     Notes
     -----

@@ -14,6 +14,7 @@ from gpusched_env.errors import ScenarioError, WorkloadError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.network import NETWORK_PRESETS
 from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.partitions import Partition, Partitions
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, load_scenario, save_scenario
 from gpusched_env.scenarios.assumed import IDEAL, SILENT
 from gpusched_env.traces.profiles import V100_TABLE
@@ -106,6 +107,26 @@ def test_generators_and_a_network_without_links_have_a_place_of_measurement_too(
     assert (there.ideal_s[gang] > here.ideal_s[gang]).any()
 
 
+def test_demands_of_jobs_hold_where_they_were_measured(log: Path) -> None:
+    """Jobs on two nodes each, of types and partitions: measured on the network that is played, nothing changes."""
+    head, *rows = SIXTEEN.replace(",16", ",8").splitlines()
+    told = ",nodes,gpu_types,partition"
+    lines = [
+        f"{row},{2 if at % 2 else 1},{'K80' if at == 2 else ''},{'old' if at == 3 else 'all'}"
+        for at, row in enumerate(rows)
+    ]
+    log.write_text("\n".join([head + told, *lines]) + "\n", encoding="utf-8")
+    rules = Partitions((Partition("all"), Partition("old", nodes="4-7")), by="partition")
+    plain, fixed = (
+        on(log, "pcie4-10g", "4x8@V100,4x8@K80", profiles="gavel", measured_on=where).replace(partitions=rules)
+        for where in (None, "pcie4-10g")
+    )
+    iterations = [one.instance(SEED).iterations for one in (plain, fixed)]
+    assert iterations[1] == pytest.approx(iterations[0], rel=1e-12)
+    elsewhere = on(log, "pcie4-10g", "4x8@V100,4x8@K80", profiles="gavel", measured_on="dgxv-100g/8x8@V100")
+    assert (elsewhere.instance(SEED).iterations[2:] > iterations[0][2:]).all()
+
+
 def test_deadlines_and_arrivals_stay_where_they_were(log: Path) -> None:
     """They are set before by the measured run times, so they do not depend on the network that is played."""
     log.write_text(SIXTEEN.replace("3,0,", "3,500,"), encoding="utf-8")
@@ -157,7 +178,7 @@ def test_what_cannot_have_been_measured_is_refused(log: Path) -> None:
     with pytest.raises(WorkloadError, match="are given by iterations, which are the same on every network"):
         by_iterations.replace(workload=spec).instance(0)
     family = get_scenario("family-v1")
-    with pytest.raises(ScenarioError, match="a scenario that varies"):
+    with pytest.raises(ScenarioError, match=r"workload\.measured_on: the variation draws"):
         family.replace(workload=dataclasses.replace(family.workload, measured_on="dgxv-100g"))
 
 
