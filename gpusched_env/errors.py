@@ -5,6 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "ClusterError", "EntryError", "FetchError", "GpuschedError", "KernelError", "MismatchError",
+    "MissingLogError", "ScenarioError", "ScheduleError", "SchedulerError", "TraceError", "WorkloadError",
+]  # fmt: skip
+
 
 class GpuschedError(ValueError):
     """Base class of all errors of this package."""
