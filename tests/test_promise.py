@@ -55,7 +55,7 @@ def test_files_that_1_0_0_wrote_say_the_same() -> None:
         validate(tiny.instance(tiny.seeds.report[0]), EventLog(**arrays))
     assert read_twin(FILES / "twin.json") == example_twin()
     now = read_snapshot(FILES / "now.json")
-    assert (now.time, now.running[0].nodes) == (1735743600.0, {"n1": 8, "n2": 8})
+    assert (now.time_s, now.running[0].nodes) == (1735743600.0, {"n1": 8, "n2": 8})
     entry = read_entry(FILES / "a.entry.xz")
     assert (entry.track, entry.player.spec, len(entry.runs)) == ("soak", "srtf", 2)
 
