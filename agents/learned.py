@@ -110,6 +110,13 @@ class LearnedScheduler(Scheduler):
         seen = {name: getattr(self, name) for name in windows}
         self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})
         self.clairvoyant = self.windows.clairvoyant
+        uses = {
+            "sharing": self.windows.partner_window,
+            "sizes": self.windows.sizes,
+            "deadlines": any("deadlines" in extra for extra in self.windows.extras),
+            "tenants": self.windows.tenant_window,
+        }
+        self.needs = tuple(need for need, used in uses.items() if used)
 
     def _configuration(self) -> Path:
         """Return the file that holds the windows."""

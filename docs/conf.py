@@ -24,6 +24,7 @@ extensions = [
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "pages.search",
 ]
 exclude_patterns = ["pages", "_templates"]
 

@@ -139,6 +139,7 @@ class Dally(CompiledScheduler):
     arXiv 2401.16492. Code: aakash-sharma/cluster-sim, commit 4cd660e.
     """
 
+    needs = ("spread",)
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
     knows_node_counts = False

@@ -11,6 +11,7 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+from gpusched_env.baselines.domains import NEEDS
 from gpusched_env.baselines.registry import Baseline
 from gpusched_env.support.units import unit_for
 from pages import figures
@@ -66,7 +67,7 @@ def _class(baseline: Baseline) -> Any:
 
 def _plays(name: str) -> bool:
     """Tell whether the scheduler plays without a parameter of the user's."""
-    return name in list_baselines(types=True, sharing=True, sizes=True, tenants=True)
+    return name in list_baselines()
 
 
 def _reads_run_times(name: str) -> str:
@@ -123,16 +124,9 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
             "as trained": "It preempts if the agent was trained to.",
         }[_preempts(name, baseline, results)],
     ]
-    if baseline.needs_links:
-        needs.append("Its idea is about gangs that share links: use a scenario with a network topology.")
-    if baseline.needs_types:
-        needs.append("Its idea is about GPU types that differ: use a scenario with several types.")
-    if baseline.needs_sharing:
-        needs.append("Its idea is about jobs that share GPUs: use a scenario that lets them.")
-    if baseline.needs_sizes:
-        needs.append("Its idea is about elastic jobs: use a scenario whose jobs have several sizes.")
-    if baseline.needs_tenants:
-        needs.append("Its idea is about tenants: use a scenario that has them; without tenants it is another FIFO.")
+    if baseline.needs:
+        words = ", ".join(NEEDS[need].words for need in baseline.needs)
+        needs.append(f"To be itself it needs {words}; on a problem without, its idea has no effect.")
     return ["\n".join(f"- {need}" for need in needs)]
 
 

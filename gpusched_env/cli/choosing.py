@@ -28,7 +28,8 @@ SchedulersOption = Annotated[
         "--schedulers",
         "--scheduler",
         help="Specs, separated by commas, or several such options. A part parameter=value belongs to the "
-        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
+        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three. NAME=SPEC is called NAME in tables; "
+        "after a comma, x=y is a name only if y is a scheduler and no scheduler has a parameter x.",
         metavar="SPECS",
     ),
 ]

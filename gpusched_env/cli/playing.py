@@ -275,10 +275,9 @@ def _title(results: Sequence[RunResult]) -> str:
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
     """Plot runs of one seed."""
-    from gpusched_env.evaluation import plot_runs, scheduler_labels
+    from gpusched_env.evaluation import plot_runs
 
-    labels = scheduler_labels(results)
-    logs = {label: result.log for label, result in zip(labels, results, strict=True) if result.log is not None}
+    logs = {result.label: result.log for result in results if result.log is not None}
     plot_runs(scenario.instance(results[0].seed), logs, path, _title(results), results[0].window)
 
 

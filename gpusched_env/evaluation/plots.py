@@ -69,7 +69,7 @@ def plot_runs(
 
 
 def _draw_jct(axes: Axes, instance: Instance, logs: Mapping[str, EventLog], window: Window | None) -> None:
-    rows = tracked(len(instance.workload), window)
+    rows = tracked(instance, window)
     jcts = {label: np.sort(job_times(instance, log)["jct_s"][rows]) for label, log in logs.items()}
     shortest, longest = np.inf, 0.0
     for number, (label, values) in enumerate(jcts.items()):

@@ -61,28 +61,6 @@ def rank_key(group: Sequence[RunResult]) -> float:
     return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean
 
 
-def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Return the label of each result's scheduler: its name, or its spec if several have this name.
-
-    If such a scheduler has no spec, because it was given as an object, the label is its name with the parameters that
-    differ.
-    """
-    played: dict[str, list[dict[str, object]]] = {}
-    for result in results:
-        variants = played.setdefault(result.scheduler.name, [])
-        if result.scheduler.parameters not in variants:
-            variants.append(result.scheduler.parameters)
-    labels = []
-    for result in results:
-        variants, own = played[result.scheduler.name], result.scheduler.parameters
-        differing = [key for key in own if any(other.get(key) != own[key] for other in variants)]
-        label = result.scheduler.name
-        if differing:
-            label = result.spec or f"{label}:{','.join(f'{key}={own[key]}' for key in differing)}"
-        labels.append(label)
-    return labels
-
-
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
     """Group results by the label of their scheduler; each group is sorted by seed.
 
@@ -97,12 +75,12 @@ def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
         names = ", ".join(sorted({result.scenario for result in results}))
         raise GpuschedError(f"results of several scenarios or tracked windows ({names}): compare one at a time")
     groups: dict[str, list[RunResult]] = {}
-    for label, result in zip(scheduler_labels(results), results, strict=True):
-        groups.setdefault(label, []).append(result)
+    for result in results:
+        groups.setdefault(result.label, []).append(result)
     for label, group in groups.items():
         group.sort(key=lambda result: result.seed)
         if len({result.seed for result in group}) < len(group):
-            raise GpuschedError(f"scheduler {label!r} has two results for one seed")
+            raise GpuschedError(f"scheduler {label!r} has two results for one seed; name one of them, as in ours=SPEC")
     return groups
 
 

@@ -200,6 +200,8 @@ class Instance:
     tenants : the tree of tenants, to whose leaves the workload's attribute TENANT refers; None = one tenant for each
         name in this attribute
     partitions : partitions and reservations; None = every job may use every node
+    tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured, on which no run depends;
+        None = all
 
     Attributes
     ----------
@@ -254,8 +256,10 @@ class Instance:
         room: Room | None = None,
         tenants: Tenants | None = None,
         partitions: Partitions | None = None,
+        tracked_window: tuple[int, int] | None = None,
     ) -> None:
         self.cluster = cluster
+        self.tracked_window = tracked_window
         self.tenants = tenants
         self.partitions = partitions
         self.network = network or Network()

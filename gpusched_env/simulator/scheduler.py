@@ -59,6 +59,12 @@ class Scheduler(ABC):
     remembers_gpus: bool = False
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
+    needs: tuple[str, ...] = ()
+    """What a problem must have so that the scheduler is itself, such as ``("sharing",)``; elsewhere tables mark it.
+
+    The names are those of ``gpusched_env.baselines.domains``. They may depend on parameters, as a property.
+    """
+
     knows_partitions: bool = True
     """False = runs with partitions or reservations refuse the scheduler, because jobs might never start.
 

@@ -133,14 +133,18 @@ def _joined(args: list[str], lists: set[str]) -> list[str]:
 
 
 class Group(TyperGroup):
-    """A group of commands that says where old commands went."""
+    """A group of commands that also finds old commands, and says where they went."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command."""
         path = " ".join([*ctx.command_path.split()[1:], args[0]])
-        if path in MOVED:
-            raise _exit(f"gpusched {path} is now gpusched {MOVED[path]}")
-        return super().resolve_command(ctx, args)
+        if path not in MOVED:
+            return super().resolve_command(ctx, args)
+        print(f"gpusched: gpusched {path} is now gpusched {MOVED[path]}", file=sys.stderr)
+        command: Any = ctx.find_root().command
+        for word in MOVED[path].split():
+            command = command.commands[word]
+        return command.name, command, args[1:]
 
 
 class Commands(typer.Typer):
