@@ -108,9 +108,6 @@ def common(arrivals: str, load: float) -> Scenario:
     """
     parameters: dict[str, Any] = {
         "mean_duration_s": 7_200.0,
-        "durations": "lognormal",
-        "log_sigma": 1.5,
-        "max_duration_s": 43_200.0,
         "demand": COMMON_DEMAND,
     }
     stream = arrivals == "stream"
