@@ -412,6 +412,26 @@ def test_computed_profiles_have_fitted_compute_times_and_the_communication_of_th
         assign_profiles(jobs, "sia-computed", np.random.default_rng(0), ("V100",))
 
 
+def test_shared_profiles_are_the_computed_ones_with_memory_and_sub_steps() -> None:
+    """A quarter of the smallest GPU, and three quarters for the largest batch that fits there (docs/sharing.md)."""
+    jobs = Workload.from_columns(np.zeros(200), np.full(200, 4), np.full(200, 60.0))
+    computed, shared = (
+        assign_profiles(jobs, rule, np.random.default_rng(0), ("T4", "A100")) for rule in ("sia-computed", "sia-shared")
+    )
+    assert (computed.jobs == shared.jobs).all()
+    assert (computed.profiles.rows == shared.profiles.rows).all()
+    assert (computed.profiles.compute_s == shared.profiles.compute_s).all()
+    table, rows = load_fitted("sia"), shared.profiles.accumulation
+    assert rows["profile"].tolist() == list(range(len(APPLICATIONS)))
+    for name, row in zip(APPLICATIONS, rows, strict=True):
+        fits = [table.fits[gpu_type][name] for gpu_type in table.gpu_types]
+        smallest = min(fit.largest_batch for fit in fits)
+        batch = table.applications[name].initial_batch
+        assert row["passes"] == 1
+        assert row["fixed_memory"] + row["batch_memory"] == pytest.approx(0.25 + 0.75 * batch / smallest)
+        assert 0.0 < row["fixed_compute"] < 1.0
+
+
 @here
 def test_no_line_through_the_gradient_times_of_yolov3_on_a100() -> None:
     """So no fit can have small errors at all batches there; the robust one is good at four of seven."""
