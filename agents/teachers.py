@@ -79,9 +79,9 @@ def check_teacher(spec: str, environment: ClusterEnv, seeds: Sequence[int]) -> N
         alone, asked = (sum(int((log.events["kind"] == kind).sum()) for log in logs) for logs in (own, taught))
         if alone > MOST_LOST * max(asked, 1):
             raise SchedulerError(
-                f"{spec} cannot be a teacher here: in {len(seeds)} episodes it {words} {alone} times, but {asked} times "
-                "where the environment asks, at arrivals and completions. It may decide in rounds of its own, or about "
-                "jobs that queue_window and running_window do not show. Choose another, such as srtf or tiresias-g"
+                f"{spec} cannot be a teacher here: in {len(seeds)} episodes it {words} {alone} times, but {asked} "
+                "times where the environment asks, at arrivals and completions. It may decide in rounds of its own, or "
+                "about jobs that queue_window and running_window do not show. Choose srtf, tiresias-g or another"
             )
 
 

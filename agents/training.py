@@ -186,8 +186,7 @@ def train(
     validation = Validation(config, scenario, output, record, progress, judge)
     environment = ClusterEnv(scenario, reward=config.reward, **dataclasses.asdict(config.windows))
     if config.teacher and not resume:
-        first = scenario.seeds.train[0]
-        check_teacher(config.teacher, environment, range(first, first + CHECKED_EPISODES))
+        check_teacher(config.teacher, environment, range(*scenario.seeds.train)[:CHECKED_EPISODES])
     with contextlib.closing(RunFolder(output, record, resume)) as folder, _told_what_was_kept(validation, folder):
         ppo.learn(config, environment, validation, folder)
         folder.finish()
