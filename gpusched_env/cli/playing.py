@@ -127,8 +127,12 @@ def run(
 
 
 def ignored(results: Sequence[RunResult]) -> list[str]:
-    """Return what was ignored of the demands of jobs, in lines; what was dropped is printed before the runs."""
-    return list(dict.fromkeys(line for result in results for line in result.told if line.startswith("ignored")))
+    """Return what was ignored of the demands of jobs, and assumed of their run times, in lines.
+
+    What was dropped is printed before the runs.
+    """
+    lines = (line for result in results for line in result.told if line.startswith(("ignored", "assumed")))
+    return list(dict.fromkeys(lines))
 
 
 def one_scheduler(text: str) -> str:

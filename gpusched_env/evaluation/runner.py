@@ -210,11 +210,15 @@ class _Desk:
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
 
     def caveats(self, task: Task, instance: Instance) -> dict[str, int]:
-        """Return what was dropped of the log of a task, noted about it or ignored, in words."""
+        """Return what was dropped of the log of a task, noted about it, ignored or assumed, in words."""
+        from gpusched_env.scenarios.assumed import Scenario, assumed
+
         read = self.scenario[1] if self.scenario is not None and self.scenario[0] == task.fingerprint else task.scenario
         report = getattr(read, "trace_report", None)
         groups = {} if report is None else {"dropped": report.dropped, "noted": report.notes}
         groups["ignored"] = instance.ignored
+        if isinstance(read, Scenario):
+            groups["assumed"] = assumed(read, instance.workload)
         return {f"{kind}: {words}": count for kind, found in groups.items() for words, count in found.items()}
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:

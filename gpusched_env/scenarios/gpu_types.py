@@ -108,6 +108,9 @@ def common(arrivals: str, load: float) -> Scenario:
     """
     parameters: dict[str, Any] = {
         "mean_duration_s": 7_200.0,
+        "durations": "lognormal",  # heavy tails, so that attained service tells something about what remains
+        "log_sigma": 1.5,
+        "max_duration_s": 43_200.0,
         "demand": COMMON_DEMAND,
     }
     stream = arrivals == "stream"

@@ -279,7 +279,7 @@ def _options(cls: type, defaults: Any) -> Iterator[inspect.Parameter]:
             continue
         text = _texts(cls).get(field.name, "")
         if text or get_origin(hint) is not Annotated:
-            owner = next(base for base in cls.__mro__ if field.name in vars(base).get("__annotations__", {}))
+            owner = next(base for base in cls.__mro__ if field.name in inspect.get_annotations(base))
             hint = _declared(field.name, hint, default, text, vars(owner).get("PANEL"))
         default = inspect.Parameter.empty if default is dataclasses.MISSING else default
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
