@@ -1,6 +1,6 @@
 """What each scheduler needs to be itself, and which of it a problem lacks.
 
-A scheduler outside its domain still plays, but its idea has no effect: there it is another, simpler policy.
+A scheduler outside its domain still plays, but its idea gains nothing there; often it is another, simpler policy.
 """
 
 from __future__ import annotations
