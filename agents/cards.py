@@ -94,7 +94,8 @@ def shipped_agents() -> list[str]:
 def read_card(name: str) -> Card:
     """Return the card of a shipped agent."""
     if name not in shipped_agents():
-        raise SchedulerError(f"{unknown_name('agent', name, shipped_agents())}; or give a model: learned:path=FILE")
+        told = unknown_name("agent", name, shipped_agents(), "gpusched agents list")
+        raise SchedulerError(f"{told}; or give a model: learned:path=FILE")
     path = shipped_folder() / f"{name}.json"
     try:
         card = msgspec.json.decode(path.read_bytes(), type=Card)

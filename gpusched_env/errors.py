@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
+
+FEW: Final = 8  # names that a message lists in full
+
+__all__ = [
+    "ClusterError", "EntryError", "FetchError", "GpuschedError", "KernelError", "MismatchError",
+    "MissingLogError", "ScenarioError", "ScheduleError", "SchedulerError", "TraceError", "WorkloadError",
+]  # fmt: skip
 
 
 class GpuschedError(ValueError):
@@ -58,9 +66,21 @@ class MissingLogError(EntryError):
     """A leaderboard entry that cannot be verified because the workload log of its track is missing on this machine."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return an error message that ``name`` is not a known ``kind``; it suggests similar names, then lists all."""
+def unknown_name(kind: str, name: str, known: Iterable[str], listed_by: str = "") -> str:
+    """Return an error message that ``name`` is not a known ``kind``, with up to three similar names.
+
+    All names follow only if they are few, or if none is similar and no command lists them.
+
+    Parameters
+    ----------
+    listed_by : the command that lists all names
+    """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
-    return f"unknown {kind} {name!r}: {hint}known: {', '.join(names) or 'none'}"
+    cases = {one.lower(): one for one in names}
+    near = [cases[one] for one in difflib.get_close_matches(name.lower(), cases, n=3, cutoff=0.4)]
+    parts = [f"did you mean {' or '.join(map(repr, near))}?"] if near else []
+    if len(names) <= FEW or not (near or listed_by):
+        parts.append(f"known: {', '.join(names) or 'none'}")
+    elif listed_by:
+        parts.append(f"{listed_by} names them all")
+    return f"unknown {kind} {name!r}: {' '.join(parts)}"

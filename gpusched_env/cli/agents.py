@@ -19,7 +19,7 @@ agents_app = Commands("List the trained agents of the package; show or measure o
 MOVED = "this search is no longer installed; it is in studies/ of a clone, and studies/README.md gives its name there"
 SEEDS: Final = 20  # of a measurement, if none are given
 DATASET_SEEDS: Final = 100  # of a data set, if none are given
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="An agent of gpusched agents list.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="An agent of gpusched agents list, or learned.")]
 
 
 @agents_app.add("list", tables=True)
@@ -44,7 +44,7 @@ def show_agent(name: NameArgument) -> None:
     """Print the card of an agent: purpose, limits, training, results, digest. The checkpoint is verified."""
     from gpusched_env.agents.cards import read_card
 
-    card = read_card(name)
+    card = read_card(_agent(name))
     path = card.checked_file()
     print(f"{card.name}: {card.summary}\n")
     ranges = ", ".join(f"{use} {first}:{end}" for use, (first, end) in card.seeds.items())
@@ -120,7 +120,8 @@ def measure_agent(
     Example: gpusched agents measure general --seeds 20
     """
     from gpusched_env.agents.cards import read_card, shipped_agents
-    from gpusched_env.agents.measuring import measured_ratios
+    from gpusched_env.agents.evaluation import RANDOM
+    from gpusched_env.agents.measuring import BOUND, measured_ratios
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.scenarios import get_scenario
 
@@ -128,15 +129,23 @@ def measure_agent(
     if others or (name not in shipped_agents() and Path(name).is_file()):
         searched.tell(names, draws, workers)
         return
-    card = read_card(name)
+    card = read_card(name := _agent(name))
     if searched != Searched(schedulers=searched.schedulers):
         raise GpuschedError(f"--scenario, --metrics and --validation are for files; the card of {name} names its own")
     rivals = chosen_schedulers(searched.schedulers) if searched.schedulers else list(card.ratios)
     seeds = draws.of(get_scenario(card.scenario), default=SEEDS)
+    rivals = list(dict.fromkeys([*rivals, RANDOM, BOUND]))
     ratios = measured_ratios(f"learned:{name}", rivals, card.scenario, card.metric, seeds, workers)
     print(_heading(card.metric, len(seeds)))
     for rival, ratio in ratios.items():
         print(_ratio(rival, *ratio))
+
+
+def _agent(name: str) -> str:
+    """Return the agent that a scheduler plays: ``learned`` and ``learned:NAME`` name agents, too."""
+    from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
+
+    return GENERAL_AGENT if name == LEARNED else name.removeprefix(f"{LEARNED}:")
 
 
 def _heading(metric: str, seeds: int) -> str:

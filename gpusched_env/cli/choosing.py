@@ -28,7 +28,8 @@ SchedulersOption = Annotated[
         "--schedulers",
         "--scheduler",
         help="Specs, separated by commas, or several such options. A part parameter=value belongs to the "
-        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
+        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three. NAME=SPEC is called NAME in tables; "
+        "after a comma, x=y is a name only if y is a scheduler and no scheduler has a parameter x.",
         metavar="SPECS",
     ),
 ]
@@ -67,7 +68,7 @@ class Reading:
     mapping: MapOption = None
     gpu_resource: Annotated[str | None, typer.Option(metavar="NAME")] = None
     """Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."""
-    columns: Annotated[str | None, typer.Option(metavar="NAME,...")] = None
+    sacct_columns: Annotated[str | None, typer.Option(metavar="NAME,...")] = None
     """Columns of a table of sacct without a header (sacct -n), as its --format has them."""
     skip_bad_rows: bool = False
     """Skip and report malformed rows of a log instead of refusing the log."""
@@ -79,7 +80,7 @@ class Reading:
             "skip_bad_rows": self.skip_bad_rows or None,
             "estimate": estimate,
             "gpu_resource": self.gpu_resource,
-            "columns": self.columns,
+            "columns": self.sacct_columns,
         }
         return {name: value for name, value in given.items() if value is not None}
 

@@ -91,7 +91,8 @@ def get_scenario(name_or_path: str) -> Scenario:
             f"play {RETIRED[name] + colon + parameters!r}, and do not compare results of the two"
         )
     if name not in _BY_NAME:
-        raise ScenarioError(unknown_name("scenario", name, _BY_NAME) + "; or give a .json or .toml file")
+        told = unknown_name("scenario", name, _BY_NAME, "gpusched scenarios list")
+        raise ScenarioError(f"{told}; or give a .json or .toml file")
     if not colon:
         return _BY_NAME[name]
     if name not in FAMILIES:

@@ -226,8 +226,9 @@ class Scenario:
             workload = with_iterations(workload, there, *rules)
         room = self.room if self.variation is None else self.observed
         return Instance(
-            cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions
-        )
+            cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions,
+            self.tracked_window,
+        )  # fmt: skip
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.

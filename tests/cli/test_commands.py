@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -16,11 +17,14 @@ import numpy as np
 import pytest
 from helpers import ink
 from published import TRACES
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import gpusched_env
 from gpusched_env.baselines import BASELINES, make_scheduler
 from gpusched_env.cli import app
+from gpusched_env.cli.listing import list_schedulers
+from gpusched_env.errors import unknown_name
 from gpusched_env.evaluation import evaluate, read_json
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.event_log import EventLog
@@ -173,18 +177,31 @@ def test_links_of_a_preset_are_played_and_compared_by_communication() -> None:
     assert "communication [%]" in linked.stdout
 
 
-def test_schedulers_are_listed_with_parameters_and_explained() -> None:
-    listed = gpusched("schedulers", "list")
-    assert listed.exit_code == 0
-    for name, baseline in BASELINES.items():
-        assert name in listed.stdout
-        assert baseline.summary in listed.stdout
+def test_schedulers_are_listed_in_a_line_each_and_explained() -> None:
+    lines = gpusched("schedulers", "list").stdout.splitlines()
+    assert len(lines) == len(BASELINES) + 3  # headings, a rule, a caption
+    for line, (name, baseline) in zip(lines[2:], BASELINES.items(), strict=False):
+        assert line.startswith(name)
+        assert baseline.summary in line  # a pipe is wide
         assert gpusched("schedulers", "show", name).exit_code == 0
-    assert "policy=gittins" in listed.stdout
-    assert "sjf*" in listed.stdout
+    assert [line for line in lines if line.startswith("sjf-bsbf* ") and line.endswith("sharing")]
     shown = gpusched("schedulers", "show", "sjf").stdout
     assert "strict :" in shown
     assert "sigma :" in shown  # inherited
+    shown = gpusched("schedulers", "show", "gavel-fifo").stdout
+    assert "to be itself it needs: several GPU types\ndefaults: gavel-fifo:policy=fifo_perf,round_s=360," in shown
+
+
+def test_a_list_of_schedulers_fits_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, summaries are cut, names and needs are not."""
+    stream = io.StringIO()
+    terminal = Console(file=stream, width=100, force_terminal=True, no_color=True, highlight=False)
+    monkeypatch.setattr("gpusched_env.support.consoles.console", lambda: terminal)
+    list_schedulers()
+    lines = re.sub(r"\x1b\[[\d;]*m", "", stream.getvalue()).splitlines()
+    assert len(lines) == len(BASELINES) + 3
+    assert max(map(len, lines)) <= 100
+    assert [line for line in lines if line.startswith("dally-fully-consolidated ") and "… │ spread" in line]
 
 
 @pytest.mark.parametrize(
@@ -223,6 +240,46 @@ def test_wrong_input_is_one_line_on_stderr(arguments: list[str], message: str) -
     assert message in result.stderr
     assert result.stderr.startswith("gpusched: ")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["run", "--scheduler", "TIRESIAS"], "tiresias"),
+        (["schedulers", "show", "sjf-bsf"], "sjf-bsbf"),
+        (["compare", "--schedulers", "learned:phily"], "philly-64"),
+        (["run", "--scheduler", "fifo", "--scenario", "phily-64"], "philly-64-v1"),
+        (["leaderboard", "show", "genral-v1"], "general-v1"),
+        (["traces", "show", "phily"], "philly"),
+    ],
+)
+def test_of_many_names_only_the_most_similar_are_told(arguments: list[str], near: str) -> None:
+    told = gpusched(*arguments).stderr
+    assert f"{near!r}" in told
+    assert told.count(" or '") <= 2
+    assert re.search(r"\? gpusched (schedulers|agents|scenarios|leaderboard|traces) list( '\*')? names them all", told)
+    assert len(told) < 250
+
+
+@pytest.mark.parametrize(("name", "agent"), [("learned", "general"), ("learned:philly-64", "philly-64")])
+def test_the_name_of_a_scheduler_shows_the_agent_that_it_plays(name: str, agent: str) -> None:
+    shown = gpusched("agents", "describe", name)
+    assert shown.exit_code == 0
+    assert shown.stdout == gpusched("agents", "show", agent).stdout
+
+
+@pytest.mark.parametrize(
+    ("known", "listed_by", "message"),
+    [
+        (["one", "two"], "gpusched x list", "unknown thing 'zzz': known: one, two"),
+        ([], "", "unknown thing 'zzz': known: none"),
+        ([f"n{i}" for i in range(9)], "gpusched x list", "unknown thing 'zzz': gpusched x list names them all"),
+        ([f"n{i}" for i in range(9)], "", "unknown thing 'zzz': known: n0, n1, n2, n3, n4, n5, n6, n7, n8"),
+        (["ZZ", *(f"n{i}" for i in range(9))], "", "unknown thing 'zzz': did you mean 'ZZ'?"),
+    ],
+)
+def test_an_unknown_name_always_has_a_remedy(known: list[str], listed_by: str, message: str) -> None:
+    assert unknown_name("thing", "zzz", known, listed_by) == message
 
 
 def test_an_unwritable_output_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +370,7 @@ def test_help_of_every_command_and_version_import_nothing_heavy_and_compile_noth
     *told, modules = done.stdout.splitlines()
     assert {"gpusched", "gpusched run", "gpusched compare", "gpusched leaderboard build"} < set(told)
     assert told[-1] == f"gpusched-env {gpusched_env.__version__}"
-    heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "plotly"}
+    heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "jinja2"}
     assert not (heavy | {"gpusched_env.simulator"}) & set(modules.split())
     assert not list(tmp_path.iterdir())
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 import typer
+from code_blocks import blocks_of
 from typer.testing import CliRunner, Result
 
 import gpusched_env.cli
 from gpusched_env.cli import app
 from gpusched_env.evaluation import evaluate
 from gpusched_env.support.commands import MOVED, RENAMED, Command, Group
-from tests.docs.test_code import PAGES, blocks_of
+from tests.docs.test_code import PAGES
 
 FOLDER = Path(gpusched_env.cli.__file__).parent
 ROOT = FOLDER.parents[1]
@@ -96,11 +97,15 @@ def test_a_command_has_the_names_of_options_that_all_have(path: str) -> None:
     assert ("--json" in found) == shows_tables(inspect.unwrap(command.function))
 
 
-def test_old_names_of_commands_say_where_they_went() -> None:
+def test_old_names_of_commands_work_and_say_where_they_went() -> None:
     for old, new in MOVED.items():
-        told = gpusched(*old.split(), "of", *("--anything", "old") * ("--" not in old))
-        assert (told.exit_code, told.stdout) == (2, "")
+        told = gpusched(*old.split(), "--help")
         assert told.stderr == f"gpusched: gpusched {old} is now gpusched {new}\n"
+        if "--" in old:  # an option that has become a command
+            assert (told.exit_code, told.stdout) == (2, "")
+        else:  # it does what the new one does
+            shown = gpusched(*new.split(), "--help")
+            assert (told.exit_code, told.stdout.splitlines()[2:]) == (0, shown.stdout.splitlines()[2:])
         assert new in COMMANDS
         assert old not in COMMANDS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import quote
 
-from gpusched_env.errors import FetchError
+from gpusched_env.errors import FetchError, unknown_name
 from gpusched_env.support.files import toml_beside
 
 RAW: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
@@ -118,11 +117,7 @@ def find(name: str) -> PublicFile:
             f"{name}: its owners publish no checksum; download it from {BY_HAND[name]} and read it by path"
         )
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise FetchError(
-            f"unknown public file {name!r}: {hint}gpusched traces list '*' names all {len(public_files())}"
-        )
+        raise FetchError(unknown_name("public file", name, known, "gpusched traces list '*'"))
     return known[name]
 
 
