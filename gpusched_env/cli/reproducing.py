@@ -27,7 +27,7 @@ def reproduce(
         ),
     ],
     processes: Processes,
-    quick: Annotated[bool, typer.Option("--quick", help="Run a part, in about a minute; verdicts stay those of full runs.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in about a minute.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
