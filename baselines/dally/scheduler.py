@@ -27,6 +27,8 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, CompiledScheduler, Simulation
 
+__all__ = ["Dally"]
+
 TUNERS: Final = ("hand", "off", "static", "learned")
 QUIRKS: Final = ("Q1", "Q2", "Q3", "Q4", "Q5")
 _AUTHORS: Final[dict[str, Any]] = {

@@ -29,6 +29,8 @@ from gpusched_env.support.files import write_whole
 if TYPE_CHECKING:
     from gpusched_env.agents.cards import Card
 
+__all__ = ["shipped_entries"]
+
 
 SUFFIX: Final = ".jsonl"
 _Line = TypeVar("_Line")

@@ -28,6 +28,8 @@ from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.support.plain_data import set_fields
 from gpusched_env.support.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
 
+__all__ = ["Instance", "Semantics"]
+
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
 MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of its steps one by one
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
