@@ -27,9 +27,9 @@ from gpusched_env.evaluation import (
     write_json,
 )
 from gpusched_env.evaluation.runner import Task, result_of
+from gpusched_env.evaluation.tables import BOUND
 from gpusched_env.metrics import Window, lower_bounds, paired_ratio
 from gpusched_env.problem.instance import Instance
-from gpusched_env.reports.tables import BOUND
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.support.consoles import console as file_console
 from gpusched_env.support.figures import can_draw

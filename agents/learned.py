@@ -110,12 +110,8 @@ class LearnedScheduler(Scheduler):
         seen = {name: getattr(self, name) for name in windows}
         self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})
         self.clairvoyant = self.windows.clairvoyant
-        uses = {
-            "sharing": self.windows.partner_window,
-            "sizes": self.windows.sizes,
-            "deadlines": any("deadlines" in extra for extra in self.windows.extras),
-            "tenants": self.windows.tenant_window,
-        }
+        deadlines = any("deadlines" in extra for extra in self.windows.extras)
+        uses = {"sizes": self.windows.sizes, "deadlines": deadlines, "tenants": self.windows.tenant_window}
         self.needs = tuple(need for need, used in uses.items() if used)
 
     def _configuration(self) -> Path:

@@ -11,10 +11,10 @@ from gpusched_env.agents.evaluation import evaluate_policy  # needs torch, which
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.evaluation import RunResult, evaluate
+from gpusched_env.evaluation.tables import BOUND
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp
-from gpusched_env.reports.tables import BOUND
 from gpusched_env.scenarios import Scenario, get_scenario
 
 RESAMPLES: Final = 2_000

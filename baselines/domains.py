@@ -6,11 +6,11 @@ A scheduler outside its domain still plays, but its idea has no effect: there it
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.registry import BASELINES, Baseline
+from gpusched_env.baselines.registry import BASELINES
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler
@@ -27,12 +27,9 @@ NEEDS: Final[dict[str, Need]] = {}
 
 
 def register_need(name: str, words: str, met: Callable[[Instance], bool]) -> None:
-    """Register a need under a name, which schedulers may then declare.
+    """Register a need, which schedulers may then declare by its name.
 
-    Parameters
-    ----------
-    words : what a problem has that meets it, for tables, such as "several GPU types"
-    met : tells whether a problem meets it
+    ``words`` say in tables what meets it, such as "several GPU types"; ``met`` tells whether a problem does.
 
     Raises
     ------
@@ -52,7 +49,10 @@ def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
     ------
     SchedulerError : it declares a need that is not registered
     """
-    row = _registered(scheduler) or BASELINES.get((spec or "").partition(":")[0])
+    target = f"{type(scheduler).__module__}:{type(scheduler).__qualname__}"
+    rows = [row for row in BASELINES.values() if row.target == target and _implied(scheduler, row.parameters)]
+    named = BASELINES.get((spec or "").partition(":")[0])
+    row = max(rows, key=lambda row: len(row.parameters), default=named)
     names = tuple(dict.fromkeys((*(row.needs if row else ()), *scheduler.needs)))
     for name in names:
         if name not in NEEDS:
@@ -60,15 +60,8 @@ def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
     return names
 
 
-def _registered(scheduler: Scheduler) -> Baseline | None:
-    target = f"{type(scheduler).__module__}:{type(scheduler).__qualname__}"
-    rows = [
-        row
-        for row in BASELINES.values()
-        if row.target == target
-        and all(getattr(scheduler, name, None) == value for name, value in row.parameters.items())
-    ]
-    return max(rows, key=lambda row: len(row.parameters), default=None)
+def _implied(scheduler: Scheduler, parameters: dict[str, Any]) -> bool:
+    return all(getattr(scheduler, name, None) == value for name, value in parameters.items())
 
 
 def needs_met(instance: Instance) -> set[str]:
@@ -90,6 +83,10 @@ def _distance_matters(instance: Instance) -> bool:
     return instance.topology is not None or instance.shapes is not None or bool(slower.any())
 
 
+def _on_one_node(instance: Instance) -> bool:
+    return bool(instance.workload.jobs["gpus"].max() <= instance.cluster.nodes["gpus"].max())
+
+
 def _several_tenants(instance: Instance) -> bool:
     return bool(np.ptp(instance.tenancy[1]) > 0)
 
@@ -99,22 +96,10 @@ register_need("sharing", "GPU sharing", lambda one: one.gpu_jobs > 1)
 register_need("spread", "gangs that are slower on distant GPUs", _distance_matters)
 register_need("links", "links that gangs share", lambda one: one.topology is not None)
 register_need("gangs", "gangs of several sizes", lambda one: bool(np.ptp(one.workload.jobs["gpus"]) > 0))
-register_need(
-    "node-gangs",
-    "gangs that fit on one node",
-    lambda one: bool(one.workload.jobs["gpus"].max() <= one.cluster.nodes["gpus"].max()),
-)
+register_need("node-gangs", "gangs that fit on one node", _on_one_node)
 register_need("copies", "copies of jobs", lambda one: one.semantics.max_copies > 1)
 register_need("sizes", "elastic jobs", lambda one: bool(one.sizes.elastic))
 register_need("deadlines", "deadlines", lambda one: one.workload.deadline_s is not None)
-register_need(
-    "estimates",
-    "estimates of run times",
-    lambda one: bool(np.isfinite(one.workload.jobs["estimate_s"]).any()),
-)
+register_need("estimates", "estimates of run times", lambda one: not np.isnan(one.workload.jobs["estimate_s"]).all())
 register_need("tenants", "several tenants", _several_tenants)
-register_need(
-    "quotas",
-    "tenants with quotas",
-    lambda one: _several_tenants(one) and bool(one.tenancy[0].quota.any()),
-)
+register_need("quotas", "tenants with quotas", lambda one: _several_tenants(one) and bool(one.tenancy[0].quota.any()))

@@ -20,16 +20,18 @@ MEDIA = Path(__file__).parent / "_static"
 FRAMES = 40
 FRAME_MS = 250
 SEED = 200_002
+DARKEST = 20.0
 
 
 def main() -> None:
-    """Write ``_static/environments/NAME.webp`` for each environment with a picture, and ``_static/cluster.gif``."""
+    """Write ``_static/environments/NAME.webp`` for each environment with a picture, and ``_static/cluster*.gif``."""
     for name in ENVIRONMENTS:
         frames = play(name)
         slug = name.partition("/")[2].rpartition("-")[0]
         save(frames, MEDIA / "environments" / f"{slug}.webp")
     frames = play("gpusched/Cluster-v0")
     save(frames, MEDIA / "cluster.gif")
+    save([dark(frame) for frame in frames], MEDIA / "cluster_dark.gif")
     frames[FRAMES // 2].resize((360, 225)).save(MEDIA / "thumbnail.png")  # of examples that draw nothing
 
 
@@ -60,6 +62,13 @@ def choose(env: Any, mask: np.ndarray) -> int:
     wait: int = env.windows.wait_action
     starts = np.flatnonzero(mask[: env.windows.first_preemption])
     return int(starts[0]) if len(starts) else wait
+
+
+def dark(frame: Image.Image) -> Image.Image:
+    """Exchange light and dark, and keep hues: what was white is the ground of the site's dark theme."""
+    pixels = np.asarray(frame.convert("RGB")).astype(float)
+    turned = pixels + 255.0 - pixels.max(axis=-1, keepdims=True) - pixels.min(axis=-1, keepdims=True)
+    return Image.fromarray((DARKEST + turned * (1.0 - DARKEST / 255.0)).round().astype(np.uint8))
 
 
 def save(frames: list[Image.Image], path: Path) -> None:

@@ -32,6 +32,7 @@ html_theme = "furo"
 html_title = f"gpusched-env {version}"
 templates_path = ["_templates"]
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}

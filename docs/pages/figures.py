@@ -41,7 +41,7 @@ def _scenario_name(baseline: Baseline) -> str:
         return "bsbf-physical-30-v1"
     if "deadlines" in baseline.needs:
         return "elasticflow-v0:jobs=40"
-    if "tenants" in baseline.needs:
+    if {"tenants", "quotas"} & set(baseline.needs):
         return TENANTS_NAME
     if "sizes" in baseline.needs:
         return "pollux-64-v0:jobs=40"

@@ -11,7 +11,7 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
-from gpusched_env.baselines.domains import NEEDS
+from gpusched_env.baselines.domains import NEEDS, needs_of
 from gpusched_env.baselines.registry import Baseline
 from gpusched_env.support.units import unit_for
 from pages import figures
@@ -46,7 +46,13 @@ def write(folder: Path, results: list[Result]) -> None:
 
 def _index(results: list[Result]) -> str:
     rows = [
-        [f"[`{name}`]({name}.md)", baseline.summary, _preempts(name, baseline, results), _reads_run_times(name)]
+        [
+            f"[`{name}`]({name}.md)",
+            baseline.summary,
+            _preempts(name, baseline, results),
+            _reads_run_times(name),
+            ", ".join(_declared(name, baseline)),
+        ]
         for name, baseline in BASELINES.items()
     ]
     pages = "\n".join(BASELINES)
@@ -55,7 +61,7 @@ def _index(results: list[Result]) -> str:
         "The command line, `make_scheduler` and the leaderboard take the name of a scheduler. Parameters follow a\n"
         "colon: `tiresias:knob=8,policy=gittins`. A scheduler of your own has the form `module:Class`;\n"
         "[the tutorial](../tutorials/plot_02_own_scheduler) writes one.\n\n"
-        f"{table(['name', 'what it does', 'preempts', 'reads true run times'], rows)}\n\n"
+        f"{table(['name', 'what it does', 'preempts', 'reads true run times', 'needs'], rows)}\n\n"
         f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     )
 
@@ -68,6 +74,11 @@ def _class(baseline: Baseline) -> Any:
 def _plays(name: str) -> bool:
     """Tell whether the scheduler plays without a parameter of the user's."""
     return name in list_baselines()
+
+
+def _declared(name: str, baseline: Baseline) -> list[str]:
+    needs = needs_of(make_scheduler(name), name) if _plays(name) else baseline.needs
+    return [NEEDS[need].words for need in needs]
 
 
 def _reads_run_times(name: str) -> str:
@@ -124,9 +135,8 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
             "as trained": "It preempts if the agent was trained to.",
         }[_preempts(name, baseline, results)],
     ]
-    if baseline.needs:
-        words = ", ".join(NEEDS[need].words for need in baseline.needs)
-        needs.append(f"To be itself it needs {words}; on a problem without, its idea has no effect.")
+    if words := _declared(name, baseline):
+        needs.append(f"To be itself it needs {', '.join(words)}; on a problem without, its idea has no effect.")
     return ["\n".join(f"- {need}" for need in needs)]
 
 

@@ -10,7 +10,6 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 
-
 def setup(app: Sphinx) -> None:
     """Write the texts at the end of each build."""
     app.connect("build-finished", _write)

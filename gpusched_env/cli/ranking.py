@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.text import Text
 
 from gpusched_env.cli.choosing import WORKERS, Processes, WorkersOption
@@ -21,11 +21,9 @@ from gpusched_env.support.consoles import plain_table, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from gpusched_env.leaderboard import Track
     from gpusched_env.leaderboard.scoring import Scored
-    from gpusched_env.reports.tables import Table as RankingTable
+    from gpusched_env.support.tables import Row, Table
 
 leaderboard_app = Commands("Make and verify entries of the leaderboard.")
 
@@ -70,7 +68,7 @@ def show_track(
     track = get_track(name)
     title = f"{track.name}: mean over {track.reports} seeds [95 % interval]; * reads true run times"
     for ranking in track_tables(shipped_standings(track), track, brief=True):
-        show(_rich(ranking), title)
+        show(_marked(ranking), title)
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
     for column in (3, 4):
         table.columns[column].justify = "left"
@@ -83,17 +81,17 @@ def show_track(
     show(table)
 
 
-def _rich(ranking: RankingTable) -> Table:
+def _marked(ranking: Table) -> Table:
     """Return the table of a page for the terminal; a * takes the place of its last column, the claims."""
     from gpusched_env.leaderboard.site_tables import CLAIRVOYANT
 
-    table = plain_table(*(escape(column.heading) for column in ranking.columns[:-1]), texts=0)
-    table.columns[1].justify = "left"
-    for row in ranking.rows:
-        cells = [f"{cell.text} {cell.detail}".strip() for cell in row.cells[:-1]]
-        cells[1] += "*" * (row.cells[-1].text == CLAIRVOYANT)
-        table.add_row(*map(Text, cells), end_section=row.bound)
-    return table
+    def named(row: Row) -> Row:
+        rank, name, *numbers, claim = row.cells
+        name = dataclasses.replace(name, notes=["*"] if claim.text == CLAIRVOYANT else [])
+        return dataclasses.replace(row, cells=[rank, name, *numbers])
+
+    rows = [named(row) for row in ranking.rows]
+    return dataclasses.replace(ranking, columns=ranking.columns[:-1], rows=rows)
 
 
 @dataclass(frozen=True, kw_only=True)

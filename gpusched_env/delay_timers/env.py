@@ -18,9 +18,11 @@ from gpusched_env.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.options import check_reset_options, made_of, signature_of
-from gpusched_env.envs.rendering import RENDER_MODES, check_render_mode
+from gpusched_env.envs.rendering import FRAMES_PER_S, RENDER_MODES, check_render_mode
 from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.rewards import COMPONENTS
+from gpusched_env.envs.window import HUMAN
+from gpusched_env.envs.window import close as close_window
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import metric_names, summarise
@@ -138,7 +140,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     costs : whether observations have the array ``costs``: what loose placements cost the gangs of each class
     seeds : what ``reset()`` without a seed plays: "train" draws from ``train_seeds``; "validation", "report" or a pair
         (first, end) play each seed of this range in turn, after ``reset(seed=s)`` from s + 1 on
-    render_mode : None, "ansi" (text) or "rgb_array" (picture)
+    render_mode : None, "ansi" (text), "rgb_array" (picture) or "human" (a window)
 
     Raises
     ------
@@ -148,7 +150,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     * v0: first version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": FRAMES_PER_S}  # type: ignore[misc]
 
     def __init__(self, scenario: str | Scenario = "dally-poisson-v1", **options: Any) -> None:
 
@@ -191,6 +193,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._limit_s = min(instance.semantics.time_limit_s, float(self._options.horizon_s))
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self._options.costs)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
+        if self.render_mode == HUMAN:
+            self.render()
         return self._observer.observe(self._run.waits_s, self._clock_s), self._info(0.0)
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -225,9 +229,12 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
             info["digest"] = log.digest()
             if terminated:
                 info["metrics"] = summarise(self.simulation.instance, log)
+        if self.render_mode == HUMAN:
+            self.render()
         return self._observer.observe(self._run.waits_s, self._clock_s), reward, terminated, truncated, info
 
     render = draw
+    close = close_window
 
     # --- beyond Gymnasium
 

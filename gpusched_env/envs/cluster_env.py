@@ -19,12 +19,14 @@ from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
 from gpusched_env.envs.options import EpisodeOptions, check_reset_options, made_of, signature_of
-from gpusched_env.envs.rendering import RENDER_MODES
+from gpusched_env.envs.rendering import FRAMES_PER_S, RENDER_MODES
 from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step import NO_ACTION, RESUME
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.window import HUMAN
+from gpusched_env.envs.window import close as close_window
 from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
@@ -180,7 +182,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ``max_episode_steps`` of ``gymnasium.make`` and ``make_vec``, which drops the remaining jobs
     seeds : what ``reset()`` without a seed plays: "train" draws training seeds; "validation", "report" or a pair
         (first, end) play each seed of this range in turn, after ``reset(seed=s)`` from s + 1 on
-    render_mode : None, "ansi" (text) or "rgb_array" (picture)
+    render_mode : None, "ansi" (text), "rgb_array" (picture) or "human" (a window)
 
     Raises
     ------
@@ -194,7 +196,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     * v0: first version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": FRAMES_PER_S}  # type: ignore[misc]
 
     def __init__(self, scenario: str | Scenario = "philly-64-v1", **options: Any) -> None:
 
@@ -249,6 +251,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.encoder.step(RESUME)
         self._over = False
         self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
+        if self.render_mode == HUMAN:
+            self.render()
         return self._seen(0)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -272,6 +276,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         except BaseException:
             self._over = encoder.simulation.arrays.failure is not None
             raise
+        if self.render_mode == HUMAN:
+            self.render()
         observation, mask = encoder.take()
         results = encoder.results.tolist()
         if len(results) == FIRST_COMPONENT + 1:
@@ -309,6 +315,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return number_of(self.windows, wanted) if isinstance(wanted, Action) else self.encoder.action_of(wanted)
 
     render = draw
+    close = close_window
 
     # --- beyond Gymnasium
 

@@ -57,7 +57,7 @@ def picture(env: Drawn) -> np.ndarray:
     draw = ImageDraw.Draw(image)
     draw.text((WIDTH // 2, 18), title(env), _BLACK, _font(14), "mm")
     shared = "" if len(rows) == 1 else f", up to {len(rows)} on each"
-    draw.text((MACHINES[0], 50), f"jobs on GPUs{shared} (half black: checkpointing)", _BLACK, _font(12), "lm")
+    draw.text((MACHINES[0], 50), f"jobs on GPUs{shared} (half covered: checkpointing)", _BLACK, _font(12), "lm")
     if grid.width >= 8 * len(str(rows.max())) and grid.height >= 12:
         for seat, gpu in np.argwhere((rows >= 0) & ~leaving).tolist():
             middle = grid.left[seat, gpu] + grid.width // 2, grid.top[gpu] + grid.height // 2

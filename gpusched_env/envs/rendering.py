@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from gpusched_env.core.state import CHECKPOINTING
+from gpusched_env.envs.window import HUMAN, need_window, show
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.simulator.network_view import NetworkView
 
@@ -17,20 +18,30 @@ if TYPE_CHECKING:
 
     Drawn: TypeAlias = ClusterEnv | DelayTimersEnv
 
-RENDER_MODES: Final = ("ansi", "rgb_array")
+RENDER_MODES: Final = ("ansi", "rgb_array", HUMAN)
+FRAMES_PER_S: Final = 4
 SHOWN: Final = 16  # waiting jobs shown
 BUSIEST: Final = 12  # links in the picture; the text has half as many
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def check_render_mode(mode: str | None) -> None:
-    """Refuse, by a ScenarioError, a render mode that does not exist; None = no pictures."""
+    """Refuse, by a ScenarioError, a render mode that does not exist; None = no pictures.
+
+    Raises
+    ------
+    gymnasium.error.DependencyNotInstalled : the mode is "human", and pygame is missing
+    """
     if mode is not None and mode not in RENDER_MODES:
         raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
+    if mode == HUMAN:
+        need_window()
 
 
 def render(env: Drawn) -> str | np.ndarray | None:
     """Draw the cluster; environments have this method: text for "ansi", uint8 [height, width, 3] for "rgb_array".
+
+    For "human", which every reset and step draws, it shows a window and returns None.
 
     Raises
     ------
@@ -41,7 +52,10 @@ def render(env: Drawn) -> str | np.ndarray | None:
     if env.render_mode is None:
         gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
         return None
-    return text(env) if env.render_mode == "ansi" else picture(env)
+    if env.render_mode != HUMAN:
+        return text(env) if env.render_mode == "ansi" else picture(env)
+    show(picture(env), title(env), 1000 // FRAMES_PER_S)
+    return None
 
 
 def title(env: Drawn) -> str:

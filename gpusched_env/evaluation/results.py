@@ -124,9 +124,29 @@ class RunResult:
         return self.metrics[name] / self.bounds[name]
 
 
-def write_json(results: Iterable[RunResult], path: str | Path) -> None:
-    """Write results as JSON that :func:`read_json` reads; times are in seconds, and equal runs give equal bytes."""
-    data = {"format": FORMAT, "results": [result.as_dict() for result in results]}
+class Results(list[RunResult]):
+    """Results of several runs, as a list."""
+
+    def to_frame(self) -> Any:
+        """Return a table of pandas with one row per run and the columns of :func:`write_csv`; times are in seconds.
+
+        Raises
+        ------
+        GpuschedError : pandas is not installed
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise GpuschedError("to_frame needs pandas: pip install pandas; write_csv writes without it") from error
+        return DataFrame(csv_rows(self))
+
+
+def write_json(results: Iterable[RunResult], path: str | Path, **more: Any) -> None:
+    """Write results as JSON that :func:`read_json` reads; times are in seconds, and equal runs give equal bytes.
+
+    ``more`` : further fields of the file
+    """
+    data = {"format": FORMAT, **more, "results": [result.as_dict() for result in results]}
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
@@ -149,12 +169,17 @@ def read_json(path: str | Path) -> list[RunResult]:
         raise GpuschedError(f"{path}: {error}") from error
 
 
-def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
+def write_csv(results: Sequence[RunResult], path: str | Path, **more: str) -> None:
     """Write results as CSV with one line per result; times are in seconds.
 
     The columns are scenario, seed, scheduler (its label), the metrics, the bounds as ``bound_NAME``, and caveats and
-    ``outside`` if any.
+    ``outside`` if any. ``more`` : further columns, the same in each line
     """
+    _write(path, csv_of(csv_rows(results, **more)))
+
+
+def csv_rows(results: Sequence[RunResult], **more: str) -> list[dict[str, Any]]:
+    """Return the lines of :func:`write_csv` as dictionaries."""
     rows = []
     for result in results:
         data = result.as_dict()
@@ -162,8 +187,8 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
             {
                 "scenario": result.scenario,
                 "seed": result.seed,
-                "spec": result.spec,
                 "scheduler": result.label,
+                "spec": result.spec,
                 "parameters": json.dumps(data["scheduler"]["parameters"], sort_keys=True),
                 "clairvoyant": result.scheduler.clairvoyant,
                 "first_job": "" if result.window is None else result.window[0],
@@ -175,8 +200,9 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
             }
             | ({"caveats": "; ".join(result.told)} if result.caveats else {})
             | ({"outside": "; ".join(result.outside)} if result.outside else {})
+            | more
         )
-    _write(path, csv_of(rows))
+    return rows
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:

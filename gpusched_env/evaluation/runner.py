@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes, runs_here
 from gpusched_env.evaluation.progress import ProgressBar
-from gpusched_env.evaluation.results import RunResult, plain
+from gpusched_env.evaluation.results import Results, RunResult, plain
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import Window, lower_bounds, summarise
 from gpusched_env.problem.instance import Instance, SchedulerInfo
@@ -71,7 +71,7 @@ def evaluate(
     window: Window | None = None,
     progress: bool = True,
     keep_logs: bool | Collection[int] = False,
-) -> list[RunResult]:
+) -> Results:
     """Run every scheduler on every seed.
 
     Parameters
@@ -89,7 +89,7 @@ def evaluate(
 
     Returns
     -------
-    list : one result per run; first all seeds of the first scheduler, then all seeds of the second, and so on
+    Results : a list of one result per run: all seeds of the first scheduler, then all seeds of the second, and so on
 
     Raises
     ------
@@ -127,7 +127,7 @@ def evaluate(
         raise Interrupted([found[place] for place in sorted(found)], len(tasks)) from stop
     finally:
         _desk.clear()
-    return [found[place] for place in sorted(found)]
+    return Results(found[place] for place in sorted(found))
 
 
 def drawn(task: Task) -> Instance:
@@ -207,11 +207,15 @@ class _Desk:
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
 
     def caveats(self, task: Task, instance: Instance) -> dict[str, int]:
-        """Return what was dropped of the log of a task, noted about it or ignored, in words."""
+        """Return what was dropped of the log of a task, noted about it, ignored or assumed, in words."""
+        from gpusched_env.scenarios.assumed import Scenario, assumed
+
         read = self.scenario[1] if self.scenario is not None and self.scenario[0] == task.fingerprint else task.scenario
         report = getattr(read, "trace_report", None)
         groups = {} if report is None else {"dropped": report.dropped, "noted": report.notes}
         groups["ignored"] = instance.ignored
+        if isinstance(read, Scenario):
+            groups["assumed"] = assumed(read, instance.workload)
         return {f"{kind}: {words}": count for kind, found in groups.items() for words, count in found.items()}
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:

@@ -12,14 +12,14 @@ from gpusched_env.leaderboard.site_tables import Shown, scored, seed_table, trac
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
 from gpusched_env.reports.curves import BINS
-from gpusched_env.reports.pages import SITE_POLICY, asset, page
+from gpusched_env.reports.pages import LIBRARY, SITE_POLICY, asset, page
 
 if TYPE_CHECKING:
     from gpusched_env.leaderboard.site import Built
 
 BEST: Final = 5  # number of entries of each track on the index page
 TITLE: Final = "GPU cluster scheduling leaderboard"
-TRACK_SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "track.js")
+TRACK_SCRIPTS: Final = (LIBRARY, "table.js", "plots.js", "gantt.js", "viewer.js", "track.js")
 
 
 def write_pages(folder: Path, built: Built) -> None:

@@ -13,13 +13,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.tables import BOUND, heading, unit_of
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.scoring import Scored, at_bound, compared, more_is_better, ranked, score_on
 from gpusched_env.leaderboard.site_entries import Given, unique_labels
 from gpusched_env.leaderboard.tracks import Track, scored_first
 from gpusched_env.leaderboard.verifying import LEARNED
 from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_mean
-from gpusched_env.reports.tables import BOUND, Cell, Heading, Row, Table, heading, scale_of
+from gpusched_env.support.tables import Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
@@ -145,7 +146,7 @@ def _table(group: Sequence[Shown], entries: Sequence[Shown], track: Track, brief
     metrics = [track.metric, BESIDE[track.metric]] if brief else scored_first(track.metric, group[0].runs)
     lines = _lines(group, entries, track, best)
     means = {name: [bootstrap_mean(values(line.runs, name)) for line in lines] for name in metrics}
-    units = {name: scale_of(name, means[name][:-1]) for name in metrics}
+    units = {name: unit_of(name, means[name][:-1]) for name in metrics}
     rows = []
     for number, line in enumerate(lines):
         times = [] if brief else [_times(line.runs, group[0].runs, track.metric)]
@@ -185,7 +186,7 @@ def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     """Return the table of an entry with one row per seed; each row has a link to the schedule."""
     metrics = scored_first(metric, shown.runs)
     units = {
-        name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in values(shown.runs, name)])
+        name: unit_of(name, [Interval(value, math.nan, math.nan, 1) for value in values(shown.runs, name)])
         for name in metrics
     }
     columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
@@ -207,7 +208,7 @@ def interval(value: Interval, unit: Unit) -> Cell:
     text = three_digits(value.mean / unit.seconds)
     decimals = len(text.partition(".")[2])
     low, high = (f"{bound / unit.seconds:,.{decimals}f}" for bound in (value.low, value.high))
-    return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "")
+    return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "", interval=value)
 
 
 def scored(score: Interval, track: Track) -> Cell:

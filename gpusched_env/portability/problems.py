@@ -67,6 +67,7 @@ MORE: Final = {
 }
 ENVIRONMENTS: Final = (
     "gpusched/Cluster-v0",
+    "gpusched/Steady-v0",
     "gpusched/NetworkSensitive-v0",
     "gpusched/RingAllReduce-v0",
     "gpusched/Heterogeneous-v0",

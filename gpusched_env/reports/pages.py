@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import hashlib
 import importlib.util
 from importlib.resources import files
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
+LIBRARY: Final = "plotly-cartesian.min.js"  # of plotly.js 4.1.1 (MIT): the bundle for plots with two axes
 # A page may make no requests. Plotly needs data URLs, with which it saves pictures, and inline styles.
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
 # A page of a site may load files of the site, from a server or from a local disk.
@@ -26,19 +28,21 @@ SITE_POLICY: Final = f"{_POLICY}; script-src 'self' file:; style-src 'self' file
 
 
 def need_libraries(what: str) -> None:
-    """Raise an error if libraries of the extra ``report`` are missing; ``what`` names the feature that needs them."""
-    missing = [name for name in ("jinja2", "plotly") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise GpuschedError(f"{what} needs {' and '.join(missing)}: pip install 'gpusched-env[report]'")
+    """Raise an error if the extra ``report`` is missing; ``what`` names the feature that needs it."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise GpuschedError(f"{what} needs jinja2: pip install 'gpusched-env[report]'")
 
 
 def asset(name: str) -> str:
-    """Return the text of a script or style sheet of this package, or of ``plotly.min.js`` from the library plotly."""
-    if name == "plotly.min.js":
-        from plotly.offline import get_plotlyjs
-
-        return str(get_plotlyjs())
+    """Return the text of a script or style sheet of this package, or of LIBRARY."""
+    if name == LIBRARY:
+        return gzip.decompress(packed_library()).decode()
     return (files("gpusched_env.reports") / "assets" / name).read_text(encoding="utf-8")
+
+
+def packed_library() -> bytes:
+    """Return LIBRARY, packed by ``gzip -9n``."""
+    return (files("gpusched_env.reports") / "assets" / f"{LIBRARY}.gz").read_bytes()
 
 
 def inline_policy(scripts: Iterable[str]) -> str:
@@ -66,7 +70,12 @@ def write_page(path: str | Path, template: str, scripts: Iterable[str], **fields
     from markupsafe import Markup
 
     texts = [asset(name) for name in scripts]
-    inline = {"policy": inline_policy(texts), "style": Markup(asset("style.css")), "scripts": list(map(Markup, texts))}
+    inline = {
+        "policy": inline_policy([asset(LIBRARY), *texts]),
+        "style": Markup(asset("style.css")),
+        "library": base64.b64encode(packed_library()).decode(),
+        "scripts": list(map(Markup, texts)),
+    }
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, page(template, **inline, **fields))

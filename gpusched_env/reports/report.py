@@ -14,7 +14,7 @@ from gpusched_env.reports.pages import need_libraries, write_page
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import metrics_table, summary_table
 
-SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "report.js")
+SCRIPTS: Final = ("library.js", "table.js", "plots.js", "gantt.js", "viewer.js", "report.js")
 
 
 def write_report(

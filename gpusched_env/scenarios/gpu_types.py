@@ -108,12 +108,13 @@ def common(arrivals: str, load: float) -> Scenario:
     """
     parameters: dict[str, Any] = {
         "mean_duration_s": 7_200.0,
+        "durations": "lognormal",  # heavy tails, so that attained service tells something about what remains
+        "log_sigma": 1.5,
+        "max_duration_s": 43_200.0,
         "demand": COMMON_DEMAND,
     }
     stream = arrivals == "stream"
-    spec = dataclasses.replace(
-        NETWORK_PRESETS["oversub4"].topology, gpu_GBps=12.0, nic_GBps=5.0, oversubscription=2.0
-    )
+    spec = dataclasses.replace(NETWORK_PRESETS["oversub4"].topology, gpu_GBps=12.0, nic_GBps=5.0, oversubscription=2.0)
     return Scenario(
         name="common",
         description="GPU types, shared links and shared GPUs at once, to compare schedulers of different papers.",

@@ -62,7 +62,7 @@ class Scheduler(ABC):
     needs: tuple[str, ...] = ()
     """What a problem must have so that the scheduler is itself, such as ``("sharing",)``; elsewhere tables mark it.
 
-    The names are those of ``gpusched_env.baselines.domains``. They may depend on parameters, as a property.
+    Names are those in ``gpusched_env.baselines.domains``; parameters may add some.
     """
 
     knows_partitions: bool = True

@@ -178,5 +178,5 @@ def test_users_register_needs_and_declare_them() -> None:
 
 
 def test_a_need_that_is_not_registered_is_named() -> None:
-    with pytest.raises(SchedulerError, match="scheduler '[Gg]reedy', needs: unknown need 'large'"):
+    with pytest.raises(SchedulerError, match=r"scheduler '[Gg]reedy', needs: unknown need 'large'"):
         outside_domain(Greedy(), crowded())

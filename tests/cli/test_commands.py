@@ -370,7 +370,7 @@ def test_help_of_every_command_and_version_import_nothing_heavy_and_compile_noth
     *told, modules = done.stdout.splitlines()
     assert {"gpusched", "gpusched run", "gpusched compare", "gpusched leaderboard build"} < set(told)
     assert told[-1] == f"gpusched-env {gpusched_env.__version__}"
-    heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "plotly"}
+    heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "jinja2"}
     assert not (heavy | {"gpusched_env.simulator"}) & set(modules.split())
     assert not list(tmp_path.iterdir())
 

@@ -139,7 +139,6 @@ def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
 
 def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
-    pytest.importorskip("plotly")
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

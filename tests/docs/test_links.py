@@ -16,10 +16,15 @@ WRITTEN = re.compile(
 )
 
 
+HTML_LINK = re.compile(r'\b(?:href|src|srcset)="([^"]+)"')
+
+
 def links_of(page: Path) -> list[str]:
-    tokens = [child for token in MarkdownIt().parse(page.read_text("utf-8")) for child in token.children or ()]
+    blocks = MarkdownIt().parse(page.read_text("utf-8"))
+    tokens = [*blocks, *(child for block in blocks for child in block.children or ())]
     found = [token.attrGet("href") or token.attrGet("src") for token in tokens]
-    return [str(link) for link in found if link]
+    html = (token.content for token in tokens if token.type in ("html_block", "html_inline"))
+    return [str(link) for link in [*found, *(link for text in html for link in HTML_LINK.findall(text))] if link]
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -57,6 +62,8 @@ def test_broken_links_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     page = tmp_path / "page.md"
     page.write_text(
-        "# One `two`\n[a](#one-two) [b](#three) [c](other.md) ![d](page.md) [e](https://example.org)\n", "utf-8"
+        "# One `two`\n[a](#one-two) [b](#three) [c](other.md) ![d](page.md) [e](https://example.org)\n\n"
+        '<picture><source srcset="dark.gif"><img src="page.md"></picture>\n',
+        "utf-8",
     )
-    assert broken(page) == ["#three", "other.md"]
+    assert broken(page) == ["#three", "other.md", "dark.gif"]

@@ -33,7 +33,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (source / "conf.py").write_text(CONF, "utf-8")
     (source / "_static").mkdir()
     shutil.copy(DOCS / "_static" / "search.js", source / "_static")
-    (source / "index.md").write_text("# Few\nThese are a few pages.\n```{toctree}\n" + "\n".join(PAGES) + "\n```\n% unseen words\n", "utf-8")
+    (source / "index.md").write_text(
+        "# Few\nThese are a few pages.\n```{toctree}\n" + "\n".join(PAGES) + "\n```\n% unseen words\n", "utf-8"
+    )
     for page in PAGES:
         shutil.copy(DOCS / f"{page}.md", source)
     built = [sys.executable, "-m", "sphinx", "-q", str(source), str(source / "site")]
@@ -66,7 +68,9 @@ def test_the_best_section_comes_first_with_a_summary(site: Path, query: str, fir
     with browser() as driver:
         show(driver, f"{(site / 'search.html').as_uri()}?q={query.replace(' ', '+')}", 1280)
         wait(driver, "return document.querySelector('#search-results h2')?.innerText === 'Search Results'")
-        wait(driver, "return [...document.querySelectorAll('ul.search li')].every((li) => li.querySelector('.context'))")
+        wait(
+            driver, "return [...document.querySelectorAll('ul.search li')].every((li) => li.querySelector('.context'))"
+        )
         found: list[Any] = driver.execute_script(
             "return [...document.querySelectorAll('ul.search li')].map((li) =>"
             " [li.querySelector('a').getAttribute('href'), li.querySelector('.context').innerText])"

@@ -58,7 +58,7 @@ from gpusched_env.scenarios import get_scenario
         (dict(refusal_cost=math.inf), r"refusal_cost is inf"),
         (dict(refusal_cost=math.nan), r"refusal_cost is nan"),
         (dict(step_limit=0), r"step_limit is 0"),
-        (dict(render_mode="human"), r"unknown render mode 'human'"),
+        (dict(render_mode="window"), r"unknown render mode 'window'"),
         (dict(quue_window=3), r"unknown argument 'quue_window': did you mean 'queue_window'"),
     ],
 )

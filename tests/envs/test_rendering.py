@@ -59,6 +59,38 @@ def test_pictures_are_pixels_that_change_as_jobs_start() -> None:
     assert (before != after).any()
 
 
+@pytest.mark.parametrize("name", ["gpusched/Cluster-v0", "gpusched/DelayTimers-v0"])
+def test_the_mode_human_shows_each_step_in_a_window(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # without a screen
+    monkeypatch.setattr("gpusched_env.envs.rendering.FRAMES_PER_S", 1_000)
+    pygame = pytest.importorskip("pygame")
+    env = gym.make(name, render_mode="human").unwrapped
+    drawn = gym.make(name, render_mode="rgb_array").unwrapped
+    env.action_space.seed(0)
+    _, info = env.reset(seed=200_000)
+    drawn.reset(seed=200_000)
+    frames = []
+    for _ in range(8):
+        shown = pygame.surfarray.array3d(pygame.display.get_surface()).swapaxes(0, 1)
+        np.testing.assert_array_equal(shown, drawn.render())
+        frames.append(shown.tobytes())
+        action = env.action_space.sample(info.get("action_mask"))
+        info = env.step(action)[-1]
+        drawn.step(action)
+    assert len(set(frames)) > 1
+    assert env.render() is None
+    drawn.close()
+    assert pygame.display.get_init()
+    env.close()
+    assert not pygame.display.get_init()
+
+
+def test_the_mode_human_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(gym.error.DependencyNotInstalled, match=r"gpusched-env\[human\]"):
+        ClusterEnv("tiny-v1", render_mode="human")
+
+
 def test_frames_show_the_busiest_links_where_there_are_links() -> None:
     env = ClusterEnv(linked_scenario(), rules=("spread",), render_mode="ansi")
     env.reset(seed=200_000)

@@ -24,7 +24,6 @@ def test_entries_are_equal_on_one_and_on_two_workers(spec: str, tmp_path: Path) 
 
 def test_sites_are_equal_on_one_and_on_two_workers(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
-    pytest.importorskip("plotly")
     write_entry(make_entry("general-v1", "fifo", ABOUT, progress=False), tmp_path / "fifo.entry.xz")
     chosen = [one for one in shipped_entries("ring-all-reduce-v0") if one.player.spec in ("fifo", "sjf-bco")]
     assert len(chosen) == 2

@@ -22,7 +22,6 @@ from gpusched_env.leaderboard.site import MARK, Built, build_site, entry_files
 from gpusched_env.leaderboard.tracks import LogWindows
 
 pytest.importorskip("jinja2")
-pytest.importorskip("plotly")
 DATA = re.compile(r'window\.gpusched\.data\["([^"]+)"\]=(.*);\n', re.DOTALL)
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import WIDTHS, browser, complaints, show, wait
 from site_case import HOSTILE, TRACK, make_site
 
 from gpusched_env.evaluation import evaluate
+from gpusched_env.leaderboard import TRACKS
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.reports import write_report
 from gpusched_env.scenarios import WorkloadSpec, get_scenario
 
 pytest.importorskip("jinja2")
-pytest.importorskip("plotly")
 PLOT = "document.querySelector('[data-part=\"left-plot\"]')"
 OTHER = "document.querySelector('[data-part=\"right-plot\"]')"
 
@@ -79,6 +81,43 @@ def test_a_report_fits_its_window_and_follows_the_theme(driver: Any, report: str
     beside = driver.execute_script(f"return {PLOT}.getBoundingClientRect().top === {OTHER}.getBoundingClientRect().top")
     assert beside == (width >= 960)
     assert complaints(driver) == []
+
+
+def edge(driver: Any, box: Any) -> int:
+    """Contrast of the right edge of a box, below the text of its last row, to the row's other pixels."""
+    from PIL import Image
+
+    pixels = np.asarray(Image.open(io.BytesIO(box.screenshot_as_png)).convert("L")).astype(int)
+    row = pixels[-5]
+    return int(abs(row[-4] - np.median(row)))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_wide_table_on_a_phone_shows_that_it_scrolls(driver: Any, report: str, dark: bool) -> None:
+    driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})  # as phones do
+    try:
+        show(driver, report, 390, dark)
+        box = driver.find_element("css selector", ".scroll")
+        assert edge(driver, box) > 20
+        driver.execute_script("arguments[0].scrollLeft = arguments[0].scrollWidth", box)
+        assert edge(driver, box) < 5
+        show(driver, report, 1280, dark)
+        assert edge(driver, driver.find_element("css selector", ".scroll")) < 5
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": False})
+
+
+def test_a_browser_without_unpacking_is_told_so(driver: Any, report: str) -> None:
+    old = driver.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": "delete window.DecompressionStream"}
+    )
+    try:
+        driver.get("about:blank")
+        driver.get(report)
+        wait(driver, "return document.querySelector('.failed').textContent.includes('needs a browser of 2023')")
+        assert driver.find_elements("css selector", "table")
+    finally:
+        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", old)
 
 
 def test_the_theme_may_change_while_a_page_is_open(driver: Any, report: str) -> None:
@@ -211,7 +250,7 @@ def test_rank_and_name_stay_while_a_table_scrolls(driver: Any, site: Path, width
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_of_the_site_fit_and_log_nothing_to_the_console(driver: Any, site: Path, width: int) -> None:
     pages = sorted(site.glob("*.html"))
-    assert len(pages) == 1 + 6 + 3
+    assert len(pages) == 1 + len(TRACKS) + 3
     for path in pages:
         show(driver, path.as_uri(), width)
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width, path.name

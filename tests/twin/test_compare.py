@@ -362,7 +362,6 @@ def test_machines_are_given_in_exactly_one_way():
 
 
 def test_the_commands_lead_from_an_example_to_a_report(tmp_path, monkeypatch):
-    pytest.importorskip("plotly")
     monkeypatch.setattr(
         "sys.argv", ["gpusched", "twin", "compare", f"{tmp_path}/twin.json", "--report", f"{tmp_path}/out.html"]
     )
@@ -431,7 +430,6 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path, monkeypatch):
 
 
 def test_reports_name_tenants_as_the_log_does_and_tell_no_other_names(tmp_path):
-    pytest.importorskip("plotly")
     from gpusched_env.reports.twin import write_twin_report
 
     twin, jobs = small()
