@@ -211,7 +211,8 @@ class _Desk:
 
     def caveats(self, task: Task, instance: Instance) -> dict[str, int]:
         """Return what was dropped of the log of a task, noted about it, ignored or assumed, in words."""
-        from gpusched_env.scenarios.assumed import Scenario, assumed
+        from gpusched_env.scenarios import Scenario
+        from gpusched_env.scenarios.assumed import assumed
 
         read = self.scenario[1] if self.scenario is not None and self.scenario[0] == task.fingerprint else task.scenario
         report = getattr(read, "trace_report", None)

@@ -393,7 +393,55 @@ def test_a_scheduler_of_your_own_in_the_current_folder(tmp_path: Path) -> None:
     assert "Traceback" not in lazy.stderr
     broken = shell("run", *TINY, "--scheduler", "mypackage.module:Broken", cwd=tmp_path)
     assert broken.returncode == 1
-    assert "ZeroDivisionError" in broken.stderr  # a bug in a user's code keeps its traceback
+    assert "ZeroDivisionError" in broken.stderr
+
+
+USERS = """
+from gpusched_env import Scheduler, Start
+
+
+class Broken(Scheduler):
+    def decide(self, view):
+        return self.chosen(view)
+
+    def chosen(self, view):
+        return view.nothing
+
+
+class Misspelt(Scheduler):
+    def decide(self, view):
+        for job in view.waiting:
+            yield Start(job, "pakc")
+"""
+
+
+@pytest.mark.parametrize("several", [False, True])  # runs: of several, each is in a process of its own
+def test_an_error_of_a_users_scheduler_shows_the_users_lines_first(tmp_path: Path, several: bool) -> None:
+    (tmp_path / "mine.py").write_text(USERS)
+    line = {text.strip(): number for number, text in enumerate(USERS.splitlines(), 1)}
+    command = ["compare", *TINY, "--seeds", "2", "--workers", "2"] if several else ["run", *TINY]
+    broken = shell(*command, "--scheduler" + "s" * several, "mine:Broken", cwd=tmp_path)
+    assert broken.returncode == 1
+    first, *below, last = broken.stderr.splitlines()
+    at = f"mine.py, line {line['return view.nothing']}: AttributeError: 'ClusterView' object has no attribute"
+    assert first.startswith("gpusched: ")
+    assert at in first
+    files = [told for told in below if told.startswith("  File ")]
+    assert [re.findall("line (\\d+), in (\\w+)", told) for told in files] == [
+        [(str(line["return self.chosen(view)"]), "decide")], [(str(line["return view.nothing"]), "chosen")]
+    ]  # fmt: skip
+    assert last == "GPUSCHED_TRACEBACK=1 shows the whole traceback"
+    told = shell(*command, "--scheduler" + "s" * several, "mine:Misspelt", cwd=tmp_path)
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert f"mine.py, line {len(USERS.splitlines())}: unknown placement rule 'pakc'" in told.stderr
+
+
+def test_the_whole_traceback_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(USERS)
+    monkeypatch.setitem(ENVIRONMENT, "GPUSCHED_TRACEBACK", "1")
+    told = shell("run", *TINY, "--scheduler", "mine:Broken", cwd=tmp_path).stderr
+    assert told.startswith("Traceback")
+    assert "gpusched_env" in told
 
 
 HELPS = """
