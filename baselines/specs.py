@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from gpusched_env.agents.cards import PLAYED_BY
 from gpusched_env.baselines.registry import BASELINES, LEARNED, make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.simulator import Scheduler
@@ -52,8 +53,6 @@ def described(scheduler: Scheduler) -> str:
 
 def _heads(scheduler: Scheduler) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the beginnings of specs that build this class, and the parameters that each implies."""
-    from gpusched_env.agents.cards import PLAYED_BY
-
     cls = type(scheduler)
     target = f"{cls.__module__}:{cls.__qualname__}"
     if target in PLAYED_BY.values():

@@ -49,10 +49,10 @@ class Files:
         """Return the seeds whose event logs are needed: all for a plot, the first one for a page."""
         return seeds if self.plot is not None else seeds[: self.report is not None]
 
-    def write(self, scenario: Scenario, results: list[RunResult], note: str) -> None:
+    def write(self, scenario: Scenario, results: list[RunResult], note: str, reference: str | None = None) -> None:
         """Draw the runs whose event logs were kept."""
         if self.plot is not None:
-            _draw(scenario, results, self.plot)
+            _draw(scenario, results, self.plot, reference)
         if self.report is not None:
             _report(scenario, results, self.report, note)
 
@@ -186,7 +186,7 @@ def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: 
     table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(len(seeds))}")
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table)
-    files.write(scenario, results, note)
+    files.write(scenario, results, note, shape.reference)
 
 
 def export(
@@ -314,7 +314,7 @@ def _title(results: Sequence[RunResult]) -> str:
     return f"{first.scenario} ({first.fingerprint[:12]}), {seeds}{window}, gpusched-env {__version__}"
 
 
-def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
+def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:
     """Plot the runs of all seeds."""
     from gpusched_env.evaluation import plot_runs
 
@@ -322,7 +322,7 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
     for result in sorted(results, key=lambda result: result.seed):
         logs.setdefault(result.label, []).extend([result.log] if result.log is not None else [])
     instances = [scenario.instance(seed) for seed in sorted({result.seed for result in results})]
-    plot_runs(instances, logs, path, _title(results), results[0].window)
+    plot_runs(instances, logs, path, _title(results), results[0].window, reference)
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
+from gpusched_env import __version__
+
 LIBRARIES: Final = ("gpusched-env", "numpy", "numba")
 _command: list[str] = []
 
@@ -24,8 +26,6 @@ def origin() -> dict[str, Any]:
         try:
             versions[name] = version(name)
         except PackageNotFoundError:  # a source tree that is not installed
-            from gpusched_env import __version__
-
             versions[name] = __version__
     return ({"command": _command[0]} if _command else {}) | {"versions": versions}
 
