@@ -59,7 +59,7 @@ def _heads(scheduler: Scheduler) -> list[tuple[str, Mapping[str, Any]]]:
         agent, path = getattr(scheduler, "agent", ""), getattr(scheduler, "path", "")
         head = f"{LEARNED}:{agent or f'path={path}'}"
         return [(head, {**_defaults(cls), "agent": agent, "path": path})]
-    heads = [
+    heads: list[tuple[str, Mapping[str, Any]]] = [
         (name, _parameters(make_scheduler(name)))
         for name, baseline in BASELINES.items()
         if baseline.target == target and name != LEARNED
@@ -73,8 +73,7 @@ def _defaults(cls: type[Scheduler]) -> Mapping[str, Any]:
     try:
         return _parameters(cls())
     except (TypeError, GpuschedError):  # a parameter has no default, or the defaults name no scheduler
-        fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        return {field.name: field.default for field in fields if field.init}
+        return {one.name: one.default for one in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
 
 
 def _parameters(scheduler: Scheduler) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import IO, TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from gpusched_env import __version__
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
@@ -25,7 +23,6 @@ from gpusched_env.cli.outputs import (
 )
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import show
-from gpusched_env.support.tables import from_rich
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import Interrupted, Results, RunResult
@@ -112,15 +109,17 @@ def run(
     spec = one_scheduler(scheduler)
     tell_what_was_read(chosen, seed)
     from gpusched_env.evaluation import evaluate
+    from gpusched_env.evaluation.tables import metrics_table
 
     with output_of_results(files.output) as out:
         results = evaluate(chosen, [spec], [seed], keep_logs=files.kept([seed]) or files.log is not None)
         knowing = ", which reads true run times," * results[0].scheduler.clairvoyant
         title = f"{results[0].label}{knowing} on {_title(results)}"
         note = "\n".join(filter(None, [not_for_reports([seed], chosen), *ignored(results)]))
-        table = _metrics_table(results[0])
-        show(table, title, note, runs=[result.as_dict() for result in results])
-        save_results(results, files.output or (), out, from_rich(table, title))
+        told = f"took {results[0].wall_s:.2f} s; event log {results[0].digest[:12]}"
+        show(metrics_table(results), title, f"{told}\n{note}".strip(), runs=[result.as_dict() for result in results])
+        table = dataclasses.replace(metrics_table(results), caption=title)
+        save_results(results, files.output or (), out, table)
         if files.log is not None and results[0].log is not None:
             save_log(results[0].log, files.log)
         files.write(chosen, results, note)
@@ -277,31 +276,6 @@ def spread_note(scenario: Scenario, seed: int) -> str:
         f"and run at the rates measured across machines, up to {max(paying):.3g} times slower; with --ignore-placement "
         "they run as fast as in one machine, as in Gavel's simulator"
     )
-
-
-def _metrics_table(result: RunResult) -> Table:
-    """Return every metric of one run, with its lower bound and its meaning."""
-    from gpusched_env.evaluation.tables import unit_of
-    from gpusched_env.metrics import ALL_COLUMNS, Interval
-    from gpusched_env.support.units import Unit, three_digits
-
-    table = Table("metric", show_edge=False, pad_edge=False, caption_justify="left")
-    for heading in ("value", "lower bound"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("meaning", style="dim")
-    for column in (column for column in ALL_COLUMNS if column.name in result.metrics):
-        value, bound = result.metrics[column.name], result.bounds.get(column.name)
-        unit = unit_of(column.name, [Interval(value, math.nan, math.nan, 1)])
-
-        def cell(number: float | None, unit: Unit = unit, count: bool = column.name in ("jobs", "finished")) -> str:
-            if number is None or math.isnan(number):
-                return "" if number is None else "-"
-            return f"{number:,.0f}" if count else f"{three_digits(number / unit.seconds)} {unit.sign}".rstrip()
-
-        heading = column.name.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
-        table.add_row(heading, cell(value), cell(bound), column.formula)
-    table.caption = f"took {result.wall_s:.2f} s; event log {result.digest[:12]}"
-    return table
 
 
 def _title(results: Sequence[RunResult]) -> str:

@@ -95,10 +95,8 @@ def plot_runs(
     elif several:
         _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference)
     handles, labels = jct.get_legend_handles_labels()
-    legend = {"loc": "outside lower center", "ncols": min(4, len(logs)), "frameon": False}
-    if len(problems) > 1:
-        legend["title"] = f"left: jobs of all {len(problems)} seeds; right: means over the seeds"
-    figure.legend(handles, labels, **legend)
+    told = f"left: jobs of all {len(problems)} seeds; right: means over the seeds" if len(problems) > 1 else None
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False, title=told)
     if title:
         figure.suptitle(title)
     if path is not None:
