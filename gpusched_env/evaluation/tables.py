@@ -53,7 +53,7 @@ HEADINGS: Final = {
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
     """Return the metrics that a comparison shows by default, with those of contended ``links``."""
-    metrics = LINK_METRICS if links else DEFAULT_METRICS
+    metrics: tuple[str, ...] = LINK_METRICS if links else DEFAULT_METRICS
     if scored_metric(results) == DEADLINE_METRICS[0]:
         metrics = (DEADLINE_METRICS[0], RATIO, *DEADLINE_METRICS[1:], *(name for name in metrics if name != RATIO))
     return metrics if len({result.label for result in results}) > 1 else tuple(n for n in metrics if n != RATIO)
