@@ -121,8 +121,9 @@ def measure_agent(
     """
     from gpusched_env.agents.cards import read_card, shipped_agents
     from gpusched_env.agents.evaluation import RANDOM
-    from gpusched_env.agents.measuring import BOUND, measured_ratios
+    from gpusched_env.agents.measuring import measured_ratios
     from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.evaluation.tables import BOUND
     from gpusched_env.scenarios import get_scenario
 
     [name, *others] = names
