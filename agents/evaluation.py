@@ -14,6 +14,7 @@ from rich.console import Console
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import BASELINES, list_baselines
+from gpusched_env.baselines.domains import needs_met
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
@@ -22,11 +23,11 @@ from gpusched_env.evaluation import (
     evaluate,
     plot_runs,
     print_comparison,
-    scheduler_labels,
     write_csv,
     write_json,
 )
 from gpusched_env.evaluation.runner import Task, result_of
+from gpusched_env.evaluation.tables import BOUND
 from gpusched_env.metrics import Window, lower_bounds, paired_ratio
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
@@ -34,9 +35,10 @@ from gpusched_env.support.consoles import console as file_console
 from gpusched_env.support.figures import can_draw
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
-PLOTTED: Final = ("srtf", "tiresias-L", "sjf", "random", "fifo-strict")
+PLOTTED: Final = ("srtf", "tiresias", "sjf", "random", "fifo")
 WIDTH: Final = 150  # [characters] of table.txt
 LEARNED: Final = "learned"
+RANDOM: Final = "random"  # a row of every table
 
 
 def evaluate_policy(
@@ -115,8 +117,8 @@ def evaluate_agents(
     of the agent's own windows, and so measures the effect of the windows alone; ``initial`` is the agent's network at
     its initial weights, and ``cloned`` the network that has imitated its teacher. These are of the first model.
 
-    ``models`` has one per training seed; ``baselines`` None = :func:`default_baselines` and ``rivals``; ``metric`` is
-    the one for which the agents were trained.
+    ``models`` has one per training seed; ``baselines`` None = :func:`default_baselines` and ``rivals``; ``random`` is
+    always one; ``metric`` is the one for which the agents were trained.
 
     Raises
     ------
@@ -128,30 +130,33 @@ def evaluate_agents(
         baselines, left_out = default_baselines(scenario, instance)
         for name in left_out:
             console.print(f"{name} is left out: it plans again at every arrival, which is slow; --schedulers adds it")
-        baselines = list(dict.fromkeys([*baselines, *rivals]))
+        baselines = [*baselines, *rivals]
+    baselines = list(dict.fromkeys([RANDOM, *baselines]))
     results: list[RunResult] = []
     agents = [LearnedScheduler(str(model)) for model in models]
     agents += [agents[0].reference(name) for name in agents[0].references()]
-    for agent in agents:
-        results += evaluate_policy(agent, scenario, seeds, keep_logs=True)
+    learned = []
+    for number, agent in enumerate(agents):
+        several = f" {number + 1}" if number < len(models) > 1 else ""
+        learned.append(f"{agent.name}{several}")
+        played = evaluate_policy(agent, scenario, seeds, keep_logs=True)
+        results += [dataclasses.replace(result, name=learned[-1]) for result in played]
     results += evaluate(scenario, baselines, seeds, workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")
 
-    labels = scheduler_labels(results)
-    learned = list(dict.fromkeys(labels[: len(models) * len(seeds)]))
-    logs = {label: one.log for label, one in zip(labels, results, strict=True) if one.seed == seeds[0] and one.log}
+    logs = {one.label: one.log for one in results if one.seed == seeds[0] and one.log}
     if can_draw(console):
         plot_runs(
             instance,
-            {name: logs[name] for name in (labels[0], *PLOTTED) if name in logs},
+            {name: logs[name] for name in (learned[0], *PLOTTED) if name in logs},
             output / "comparison.png",
             title=f"{scenario.name}, report seed {seeds[0]}",
             window=scenario.tracked_window,
         )
     metrics = tuple(dict.fromkeys([metric, *METRICS]))
     print_comparison(results, metrics, console)
-    verdicts = compare_to(results, learned, metric)
+    verdicts = compare_to(results, learned[: len(models)], metric)
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
@@ -179,31 +184,29 @@ def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str]
 
     Those that run only gangs that fit on one node do not suit a scenario with larger gangs.
     """
-    types, shares = len(scenario.cluster.gpu_types) > 1, scenario.sharing is not None
-    links, sizes = scenario.network.topology is not None, instance.sizes.elastic
-    suited = list_baselines(
-        links, types, variants=False, sharing=shares, sizes=sizes, tenants=scenario.tenants is not None
-    )
-    if scenario.variation is not None or (instance.workload.jobs["gpus"] > instance.cluster.nodes["gpus"].max()).any():
-        suited = [name for name in suited if not BASELINES[name].one_node]
+    met = needs_met(instance) - ({"node-gangs"} if scenario.variation is not None else set())  # other draws may not
+    suited = list_baselines(met, variants=False)
     arrives_at_once = len(np.unique(instance.workload.jobs["arrival_s"])) == 1
     left_out = [name for name in suited if BASELINES[name].plans_ahead and not arrives_at_once]
     return [name for name in suited if name not in left_out], left_out
 
 
 def compare_to(results: list[RunResult], names: Sequence[str], metric: str = "mean_jct_s") -> list[str]:
-    """Return lines that compare a metric of some schedulers with that of each other one, paired by seed.
+    """Return lines that compare a metric of some schedulers with its bound and that of each other one, paired by seed.
 
     With several names, such as networks of several training seeds, the interval is that over the names: over the
     geometric means of their ratios.
     """
     groups = by_scheduler(results)
+    bounds = {BOUND: [result.bounds[metric] for result in groups[names[0]] if metric in result.bounds]}
     own = [[result.metrics[metric] for result in groups.pop(name)] for name in names]
+    others = bounds | {name: [result.metrics[metric] for result in runs] for name, runs in groups.items()}
     over = "seeds" if len(names) == 1 else f"seeds and {len(names)} networks"
     interval = "95 % interval" + (" over the networks" if len(names) > 1 else "")
     lines = [f"{metric_words(metric)} of {LEARNED} / that of the others (geometric mean over {over}, {interval}):"]
-    for other, runs in groups.items():
-        reference = [result.metrics[metric] for result in runs]
+    for other, reference in others.items():
+        if not reference:
+            continue  # a metric without a bound
         ratios = [paired_ratio(one, reference) for one in own]
         ratio = ratios[0] if len(ratios) == 1 else paired_ratio([one.mean for one in ratios], [1.0] * len(ratios))
         lines.append(f"  {other:<26} {ratio.mean:.3f}  [{ratio.low:.3f}, {ratio.high:.3f}]")

@@ -44,7 +44,7 @@ class LearnedScheduler(Scheduler):
 
     Parameters
     ----------
-    path : the model as written by ``train.py``: ``model.npz``, or ``model.zip`` of MaskablePPO
+    path : the model as written by ``train.py``: ``model.npz``
     config : its ``config.json``; default empty = the one in the folder of the model
     greedy : True = take the most likely action; default False = as the agent was validated: if its configuration does
         not say ``greedy``, actions are drawn from the policy as in training, since a wait may be more likely than each
@@ -52,8 +52,8 @@ class LearnedScheduler(Scheduler):
     seed : seed of the draws, default 0
     untrained : True = ignore the network and draw feasible actions uniformly, which shows what the windows alone are
         worth; default False
-    initial : True = play ``initial.npz`` (or ``.zip``) beside the model, the network at its initial weights, which
-        shows what training adds; default False
+    initial : True = play ``initial.npz`` beside the model, the network at its initial weights, which shows what
+        training adds; default False
     cloned : True = play ``cloned.npz`` beside the model, the network that has imitated its teacher but has not yet
         learned from rewards; default False
     queue_window, running_window, partner_window : numbers of jobs that the agent sees here; default 0 = as in training
@@ -67,9 +67,8 @@ class LearnedScheduler(Scheduler):
     Notes
     -----
     An agent plays on clusters of any size. What it saw in training and the scenario does not show, such as GPU types,
-    counts as empty. Only tiers cannot take the place of a topology, nor a topology that of tiers. An agent of
-    MaskablePPO needs the numbers of slots and types of its training. Whether an agent reads true run times depends on
-    its windows. Logits are computed in float64 and rounded to four decimals, so
+    counts as empty. Only tiers cannot take the place of a topology, nor a topology that of tiers. Whether an
+    agent reads true run times depends on its windows. Logits are computed in float64 and rounded to four decimals, so
     that the same seed gives the same schedule on every processor, alone and in a batch of many seeds.
 
     References
@@ -111,6 +110,9 @@ class LearnedScheduler(Scheduler):
         seen = {name: getattr(self, name) for name in windows}
         self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})
         self.clairvoyant = self.windows.clairvoyant
+        deadlines = any("deadlines" in extra for extra in self.windows.extras)
+        uses = {"sizes": self.windows.sizes, "deadlines": deadlines, "tenants": self.windows.tenant_window}
+        self.needs = tuple(need for need, used in uses.items() if used)
 
     def _configuration(self) -> Path:
         """Return the file that holds the windows."""
@@ -193,10 +195,6 @@ class LearnedScheduler(Scheduler):
             import torch
 
             torch.set_num_threads(_NUMBER_OF_THREADS)
-            if path.suffix == ".zip":
-                from gpusched_env.agents.policy import SavedMaskablePPO
-
-                return SavedMaskablePPO(path).double()
             from gpusched_env.agents.network import TokenNetwork
 
             return TokenNetwork.load(path).double()

@@ -11,6 +11,7 @@ from gpusched_env.agents.evaluation import evaluate_policy  # needs torch, which
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.evaluation import RunResult, evaluate
+from gpusched_env.evaluation.tables import BOUND
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp
@@ -26,17 +27,19 @@ def measured_ratios(
 
     Parameters
     ----------
-    agent, rivals : specs of schedulers
+    agent, rivals : specs of schedulers; BOUND = the lower bound of the metric, left out if it has none
     seeds : number of report seeds, or the seeds
     """
     found = get_scenario(scenario)
     first, _ = found.seeds.report
     drawn = range(first, first + seeds) if isinstance(seeds, int) else seeds
-    played = evaluate(found, rivals, drawn, workers)
-    own = [one.metrics[metric] for one in _played(agent, found, drawn, workers)]
-    ratios = {
-        rival: paired_ratio(own, [one.metrics[metric] for one in played if one.spec == rival]) for rival in rivals
-    }
+    mine = _played(agent, found, drawn, workers)
+    played = [one for one in rivals if one != BOUND]
+    theirs = evaluate(found, played, drawn, workers)
+    values = {rival: [one.metrics[metric] for one in theirs if one.spec == rival] for rival in played}
+    if BOUND in rivals and metric in mine[0].bounds:
+        values[BOUND] = [one.bounds[metric] for one in mine]
+    ratios = {rival: paired_ratio([one.metrics[metric] for one in mine], of) for rival, of in values.items()}
     return {rival: (ratio.mean, ratio.low, ratio.high) for rival, ratio in ratios.items()}
 
 

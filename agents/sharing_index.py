@@ -210,6 +210,7 @@ class SharingIndex(SearchedRule, CompiledScheduler):
     kind: ClassVar = "sharing index"
     load = SharingRule.load
     clairvoyant: bool = field(init=False, default=True)
+    needs = ("sharing",)
     knows_partitions = False  # it expects that no gang is preempted
     knows_node_counts = False
 

@@ -126,6 +126,7 @@ class SizeIndex(SearchedRule, SizingScheduler):
     """
 
     kind: ClassVar = "size index"
+    needs = ("sizes",)
     load = SizeWeights.load
     clairvoyant: bool = field(init=False, default=False)
     name = "learned"

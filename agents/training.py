@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import gpusched_env
-from gpusched_env.agents import maskable_ppo, ppo
+from gpusched_env.agents import ppo
 from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL, windows_of
 from gpusched_env.agents.network import WIDTH
@@ -35,8 +35,6 @@ class TrainingConfig(Windows):
 
     scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""
-    learner: Literal["ppo", "stable-baselines3"] = "ppo"
-    """Learning algorithm: our PPO (agents/ppo.py), or MaskablePPO of sb3-contrib with a value network."""
     teacher: str = ""
     """Scheduler that the network imitates before it learns from rewards, such as srtf:placement=consolidate; empty =
     none. A network with a teacher wants a smaller learning rate and horizon."""
@@ -83,8 +81,8 @@ class TrainingConfig(Windows):
     device: str = "cpu"
     """Where the network learns: cpu, cuda, or another device of torch."""
     curriculum: str = ""
-    """Parts of a scenario that varies, on which our PPO trains first, such as 0.3:racks=3,load=0.6..0.9: until 30 % of
-    the steps, the problems have three racks and such a load. Semicolons separate stages; empty = all problems."""
+    """Parts of a scenario that varies, on which the network trains first, such as 0.3:racks=3,load=0.6..0.9: until
+    30 % of the steps, the problems have three racks and such a load. Semicolons separate stages; empty = none."""
     greedy: bool = False
     """Whether the agent takes the most likely action when it is validated and played, instead of a drawn one."""
     validations: int = 8
@@ -107,14 +105,8 @@ class TrainingConfig(Windows):
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least {smallest}")
         if self.teacher:
             make_scheduler(self.teacher)  # an unknown one is an error now, not after the first validation
-        if self.imitates and self.learner != "ppo":
-            raise GpuschedError(
-                'training: only the learner ppo imitates; leave teacher and dataset empty (--teacher "")'
-            )
         if self.baseline not in ("copies", "values"):
             raise GpuschedError(f"training: baseline is {self.baseline!r}: give copies or values")
-        if self.learner != "ppo" and (self.baseline, self.device) != ("copies", "cpu"):
-            raise GpuschedError("training: baseline and device are settings of the learner ppo; leave them out")
         if not 0.0 <= self.gae_lambda <= 1.0:
             raise GpuschedError(f"training: gae_lambda is {self.gae_lambda}: give a number from 0 to 1")
         try:
@@ -122,10 +114,6 @@ class TrainingConfig(Windows):
         except (RuntimeError, AssertionError) as error:
             raise GpuschedError(f"training: device {self.device!r} cannot be used here; give cpu ({error})") from error
         Curriculum.parse(self.curriculum)
-        if self.curriculum and self.learner != "ppo":
-            raise GpuschedError("training: only the learner ppo follows a curriculum; leave curriculum empty")
-        if self.more_actions and self.learner != "ppo":
-            raise GpuschedError("training: only the learner ppo chooses more_actions; leave them out")
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 
@@ -154,14 +142,14 @@ def train(
 ) -> Path:
     """Train an agent, save it in ``output``, and return the path of its model.
 
-    The model is ``model.npz``; that of MaskablePPO is ``model.zip``. The other files are ``initial.npz`` (the network
-    before training), ``cloned.npz`` (after imitation of the teacher, if there is one), ``config.json`` and
-    ``learning.csv``, which begins with the initial network; that one is never kept as the model. All are written
-    atomically when the first checkpoint has been validated, and replaced when a later checkpoint is better.
+    The model is ``model.npz``. The other files are ``initial.npz`` (the network before training), ``cloned.npz`` (after
+    imitation of the teacher, if there is one), ``config.json`` and ``learning.csv``, which begins with the initial
+    network; that one is never kept as the model. All are written atomically when the first checkpoint has been
+    validated, and replaced when a later checkpoint is better.
 
-    Our PPO also writes ``updates.csv`` and, for TensorBoard, the folder ``tensorboard``: return, KL divergence,
-    entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues. On
-    the CPU, the resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
+    ``updates.csv`` and, for TensorBoard, the folder ``tensorboard`` hold return, KL divergence, entropy and more of
+    each update. After each validation ``state.pt`` is saved, from which ``resume`` continues. On the CPU, the resumed
+    run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
 
     ``progress`` and ``judge`` are those of :class:`~gpusched_env.agents.validation.Validation`.
 
@@ -192,14 +180,7 @@ def train(
     }
     torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
     torch.manual_seed(config.seed)
-    ours = config.learner == "ppo"
     validation = Validation(config, scenario, output, record, progress, judge)
-    if not ours:
-        if resume:
-            raise GpuschedError("training: only the learner ppo resumes; train without resume")
-        with _told_what_was_kept(validation):
-            maskable_ppo.learn(config, scenario, validation)
-        return validation.model_file
     environment = ClusterEnv(scenario, reward=config.reward, **dataclasses.asdict(config.windows))
     with contextlib.closing(RunFolder(output, record, resume)) as folder, _told_what_was_kept(validation, folder):
         ppo.learn(config, environment, validation, folder)
@@ -212,7 +193,7 @@ def trained_or_resumed(config: TrainingConfig, output: Path, resume: bool, progr
 
     A finished run with the same settings is not trained again. A run without a saved state begins anew.
     """
-    if not resume or config.learner != "ppo" or (output / STATE_FILE).is_file():
+    if not resume or (output / STATE_FILE).is_file():
         return train(config, output, progress, resume)
     try:
         saved = json.loads((output / CONFIG_FILE).read_text(encoding="utf-8"))["training"]
@@ -226,12 +207,12 @@ def trained_or_resumed(config: TrainingConfig, output: Path, resume: bool, progr
 
 
 @contextlib.contextmanager
-def _told_what_was_kept(validation: Validation, folder: RunFolder | None = None) -> Iterator[None]:
+def _told_what_was_kept(validation: Validation, folder: RunFolder) -> Iterator[None]:
     """Add to an interrupt what was kept, and whether the run can be resumed."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        hint = "; --resume continues the training" if folder is not None and folder.can_resume else ""
+        hint = "; --resume continues the training" if folder.can_resume else ""
         raise KeyboardInterrupt(validation.kept() + hint) from stop
 
 

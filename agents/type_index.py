@@ -38,6 +38,7 @@ class TypeIndex(SearchedRule):
     """
 
     kind: ClassVar = "type index"
+    needs = ("types",)
     clairvoyant: bool = field(init=False, default=True)
     name = "learned"
 

@@ -130,6 +130,7 @@ class TypeOrderSearch(OrderSearch):
     """
 
     format: ClassVar = FORMAT
+    needs = ("types",)
     names: ClassVar[tuple[str, ...]] = NAMES
     knows_partitions = False  # it chooses machines itself
     knows_node_counts = False

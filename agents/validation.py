@@ -51,7 +51,7 @@ class Validation:
     ) -> None:
         self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
         self._judge = judge
-        self.model_file = output / (f"{MODEL}.npz" if config.learner == "ppo" else f"{MODEL}.zip")
+        self.model_file = output / f"{MODEL}.npz"
         self._about = record
         self._record = json.dumps(record, indent=2)
         self._best, self._best_steps, self._steps = np.inf, -1, 0  # -1 = none is kept yet

@@ -62,7 +62,7 @@ def train_and_compare(settings: Settings, config: TrainingConfig) -> None:
 
 def _refuse_to_overwrite(output: Path) -> None:
     """Raise an error that names the files of an earlier training, if the folder holds one."""
-    names = (CONFIG_FILE, STATE_FILE, f"{MODEL}.npz", f"{MODEL}.zip")
+    names = (CONFIG_FILE, STATE_FILE, f"{MODEL}.npz")
     folders = (output, *output.glob("seed-*"))
     found = [str(folder / name) for folder in folders for name in names if (folder / name).exists()]
     if found:

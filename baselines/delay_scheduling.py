@@ -64,6 +64,7 @@ class DelayScheduling(Scheduler):
     waits: tuple[float, ...] = (3.0, 3.0)
     clock: str = "declining"
     name = "delay-zaharia"
+    needs = ("spread",)
 
     def __post_init__(self) -> None:
         """Check the parameters."""

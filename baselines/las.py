@@ -52,6 +52,7 @@ class LeastAttainedService(ListScheduler):
         """Check the length of a round."""
         round_s = Range(SHORTEST_ROUND_S, LATEST_S, f"{SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds")
         check("las", self, round_s=round_s)
+        self.needs = ("gangs",) if self.two_dimensional else ()
 
     @property
     def name(self) -> str:

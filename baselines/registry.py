@@ -7,7 +7,7 @@ import dataclasses
 import importlib
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,15 +27,11 @@ class Baseline(NamedTuple):
     parameters: dict[str, Any]
     summary: str
     variant_of: str = ""
-    needs_links: bool = False
-    needs_types: bool = False
-    needs_sharing: bool = False
-    one_node: bool = False
-    needs_sizes: bool = False
-    needs_tenants: bool = False
+    needs: tuple[str, ...] = ()
     plans_ahead: bool = False
 
 
+_NAMED: Final = re.compile(r"\s*([^,:=]*?)\s*=\s*(.*)", re.DOTALL)  # a spec has a colon before its first "="
 LEARNED: Final = "learned"  # an agent of the package, or one of the user's own
 GENERAL_AGENT: Final = "general"  # the agent that ``learned`` plays if no other is named
 # The words that a spec may contain for True and False.
@@ -47,7 +43,9 @@ _TRUTH: Final = {
 def _read() -> dict[str, Baseline]:
     rows = toml_beside(__file__)
     return {
-        name: Baseline(f"gpusched_env.{row.pop('class')}", row.pop("parameters", {}), **row)
+        name: Baseline(
+            f"gpusched_env.{row.pop('class')}", row.pop("parameters", {}), needs=tuple(row.pop("needs", ())), **row
+        )
         for name, row in rows.items()
     }
 
@@ -55,7 +53,9 @@ def _read() -> dict[str, Baseline]:
 BASELINES: Final = _read()
 
 
-def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[type[Scheduler]], type[Scheduler]]:
+def register_scheduler(
+    name: str, summary: str, needs: Collection[str] = (), **parameters: Any
+) -> Callable[[type[Scheduler]], type[Scheduler]]:
     """Register a class of schedulers under a name, for :func:`make_scheduler` and the command line.
 
     Use it as a decorator of the class.
@@ -64,6 +64,8 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
     ----------
     name : name of the scheduler
     summary : short description, shown in tables
+    needs : what a problem must have so that the scheduler is itself, such as "sharing"
+        (:data:`gpusched_env.baselines.domains.NEEDS`); the class may add more in its attribute ``needs``
     parameters : values of parameters of the class that the name implies
 
     Raises
@@ -78,50 +80,36 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
             raise SchedulerError(f"scheduler {name!r}: a name must not be empty or contain blanks or : , = .")
         if "name" not in vars(cls):
             cls.name = name  # type: ignore[assignment, method-assign]
-        BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary)
+        BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary, needs=tuple(needs))
         return cls
 
     return register
 
 
-def list_baselines(
-    links: bool = True,
-    types: bool = False,
-    variants: bool = True,
-    sharing: bool = False,
-    sizes: bool = False,
-    tenants: bool = False,
-) -> list[str]:
+def list_baselines(met: Collection[str] | None = None, variants: bool = True) -> list[str]:
     """Return the names of the schedulers that :func:`make_scheduler` builds without further parameters.
 
     Parameters
     ----------
-    links : whether to include schedulers that were designed for gangs that share links
-    types : whether to include schedulers that were designed for clusters of several GPU types; most of them run each
-        gang on GPUs of one type
+    met : needs that a problem meets (:func:`gpusched_env.baselines.domains.needs_met`); schedulers that need more are
+        left out. None = list all
     variants : whether to include variants of other schedulers in the list
-    sharing : whether to include schedulers that were designed for jobs that share GPUs
-    sizes : whether to include schedulers that were designed for elastic jobs
-    tenants : whether to include schedulers that were designed for tenants
     """
     load_plugins()
     return [
         name
         for name, baseline in BASELINES.items()
         if name != LEARNED
-        and (links or not baseline.needs_links)
-        and (types or not baseline.needs_types)
+        and (met is None or set(baseline.needs) <= set(met))
         and (variants or not baseline.variant_of)
-        and (sharing or not baseline.needs_sharing)
-        and (sizes or not baseline.needs_sizes)
-        and (tenants or not baseline.needs_tenants)
     ]
 
 
 def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     """Build a scheduler from ``NAME``, ``NAME:parameter=value,...`` or ``package.module:Class[:parameter=value,...]``.
 
-    ``learned:AGENT[,parameter=value,...]`` is an agent of the package.
+    ``learned:AGENT[,parameter=value,...]`` is an agent of the package. A label before it, ``LABEL=SPEC``, is only for
+    tables.
 
     Parameters
     ----------
@@ -134,6 +122,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     SchedulerError : a name, module, class or parameter is unknown, or a value is invalid
     """
     load_plugins()
+    _, spec = split_name(spec)
     name, _, rest = spec.partition(":")
     if name in BASELINES:
         named = name == LEARNED and "agent" not in overrides
@@ -159,6 +148,21 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     if not isinstance(scheduler, Scheduler):
         raise SchedulerError(f"scheduler {spec!r}: {cls.__name__} is not a subclass of gpusched_env.Scheduler")
     return scheduler
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """Return the name, None if there is none, and the spec of ``NAME=SPEC`` or ``SPEC``.
+
+    Raises
+    ------
+    SchedulerError : the name or the spec is empty
+    """
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        return None, text
+    if not all(match.groups()):
+        raise SchedulerError(f"scheduler {text!r}: write NAME=SPEC, such as ours=tiresias:knob=8, or a spec alone")
+    return match[1], match[2]
 
 
 def _agent(rest: str, path: str) -> tuple[Baseline, str]:

@@ -42,6 +42,7 @@ class YarnCapacity(Scheduler):
     beyond: str = "consolidate"
     _rules: dict[int, int] = field(init=False, repr=False, default_factory=dict)
 
+    needs = ("spread",)
     knows_partitions = False  # its rule looks for racks of the whole cluster
     name = "yarn-cs"
 

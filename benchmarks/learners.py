@@ -3,9 +3,8 @@
     python benchmarks/learners.py [--steps 80000] [--repeats 3] [--clock cpu] [--output FILE.json]
 
 All train on philly-64-v1 with the default windows, 32 episodes at once, three passes over minibatches of 1,024 steps;
-torch uses one thread. Our PPO trains its default token network. MaskablePPO trains three networks:
+torch uses one thread. Our PPO trains its default token network. MaskablePPO of sb3-contrib trains two networks:
 
-- slots: SlotPolicy of agents/policy.py, which ``train.py --learner stable-baselines3`` trains: width 64;
 - tokens: the token network of our PPO, with a linear value of its logits and of the token of the cluster;
 - mlp: MultiInputPolicy, the default of stable-baselines3: two layers of 64 on all observations side by side.
 """
@@ -14,34 +13,32 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import gymnasium as gym
+import numpy as np
 import torch
 from gymnasium import spaces
 from machine import CLOCKS, save_figures
+from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
+from stable_baselines3.common.utils import LinearSchedule, set_random_seed
 from torch import nn
 
-from gpusched_env.agents.maskable_ppo import make_environments, make_model
 from gpusched_env.agents.network import WIDTH, TokenNetwork
-from gpusched_env.agents.policy import SlotPolicy
 from gpusched_env.agents.ppo import Learner
 from gpusched_env.agents.tokens import CLUSTER, Layout
 from gpusched_env.agents.training import TrainingConfig
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
+from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.support.commands import run_script
 
-POLICIES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
-    "slots": lambda: (SlotPolicy, {"waits": 1}),
-    "tokens": lambda: (TokenPolicy, {}),
-    "mlp": lambda: ("MultiInputPolicy", {}),
-}
+ROLLOUT = 512  # steps per environment between two updates of MaskablePPO
 
 
 @dataclass
@@ -105,6 +102,9 @@ def actions_of(shapes: dict[str, tuple[int, ...]], windows: Windows) -> int:
     return shapes["queue"][0] * len(windows.rules) + shapes["running"][0] + 1
 
 
+POLICIES: dict[str, Any] = {"tokens": TokenPolicy, "mlp": "MultiInputPolicy"}
+
+
 def ours(settings: Settings) -> float:
     """Measure steps per second of our PPO: whole episodes and updates, until the steps are done."""
     torch.set_num_threads(1)
@@ -121,14 +121,43 @@ def maskable_ppo(settings: Settings, policy: str) -> float:
     """Measure steps per second of MaskablePPO: rollouts and updates, until the steps are done."""
     torch.set_num_threads(1)
     clock, config = CLOCKS[settings.clock], TrainingConfig(steps=settings.steps)
-    environments = make_environments(config, get_scenario(config.scenario))
-    kind, arguments = POLICIES[policy]()
-    model = make_model(config, environments, kind, **arguments)
+    set_random_seed(config.seed)
+    environments = make_environments(config)
+    model = MaskablePPO(
+        POLICIES[policy],
+        environments,
+        learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
+        n_steps=min(ROLLOUT, max(config.steps // environments.num_envs, 2)),
+        batch_size=config.batch,
+        n_epochs=config.epochs,
+        gamma=1.0,  # per step; decisions take no simulated time
+        clip_range=config.clip,
+        target_kl=config.target_kl,
+        device="cpu",
+    )
     begin = clock()
     model.learn(config.steps)
     seconds = clock() - begin
     environments.close()
     return float(model.num_timesteps / seconds)
+
+
+def make_environments(config: TrainingConfig) -> ClusterVecEnv:
+    """Make as many environments as our PPO plays episodes at once."""
+    count = config.workloads * config.copies
+    batch = gym.make_vec(
+        "gpusched_env:gpusched/Cluster-v0",
+        num_envs=count,
+        scenario=config.scenario,
+        reward=config.reward,
+        autoreset_mode="SameStep",
+        keep_logs=False,
+        **dataclasses.asdict(config.windows),
+    )
+    environments = ClusterVecEnv(batch)
+    first, end = get_scenario(config.scenario).seeds.train
+    environments.seed(int(np.random.default_rng(config.seed).integers(first, end - count + 1)))
+    return environments
 
 
 def main(settings: Settings) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from gpusched_env.simulator import Wait as Wait
     from gpusched_env.simulator import simulate as simulate
 
-__version__: Final = "0.1.0"
+__version__: Final = "1.0.0"
 
 # Loaded on first use, so that ``import gpusched_env`` stays cheap.
 _LAZY: Final = {

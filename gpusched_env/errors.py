@@ -8,6 +8,11 @@ from typing import Final
 
 FEW: Final = 8  # names that a message lists in full
 
+__all__ = [
+    "ClusterError", "EntryError", "FetchError", "GpuschedError", "KernelError", "MismatchError",
+    "MissingLogError", "ScenarioError", "ScheduleError", "SchedulerError", "TraceError", "WorkloadError",
+]  # fmt: skip
+
 
 class GpuschedError(ValueError):
     """Base class of all errors of this package."""

@@ -31,13 +31,14 @@ from gpusched_env.leaderboard import SUFFIX, Entry, make_entry, parse_entry, ver
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import read_arrays, sha256_of
-from soak.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
+from soak.damage import ABOUT, READERS, TRACK, play_damage
 from soak.extremes import play_extremes
 
 Count = Callable[[str], None]
 CHUNK_S: Final = 5.0  # [CPU s] of extreme numbers at a time
 LIMIT_S: Final = 240.0  # [s] in which a command, or what is left of a killed one, ends
 CLI: Final = "-m gpusched_env.cli"
+TRAIN: Final = Path(__file__).parents[1] / "train.py"
 TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --schedulers fifo --overwrite"
 KILLED: Final = (  # arguments of Python, in a folder that has a folder of entries
     f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output results.json",

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import venv
 import zipfile
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, distribution, files, requires
 from pathlib import Path
 
 import pytest
+from code_blocks import before, blocks_of, program_of
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from published import digests, here, published_digests
@@ -125,6 +127,45 @@ def test_the_wheel_imports_without_the_checkout(built: tuple[list[str], Path, Pa
     place, bare = done.stdout.splitlines()
     assert Path(place) == tmp_path / "gpusched_env" / "traces" / "__init__.py"
     assert bare == "[None, None, None]"
+
+
+def test_the_wheel_alone_plays_the_first_page(built: tuple[list[str], Path, Path], tmp_path: Path) -> None:
+    """In an empty folder, of an environment that has what the wheel requires, without extras, and nothing else."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    [site] = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    with zipfile.ZipFile(built[1]) as wheel:
+        wheel.extractall(site)
+    for name in _closure(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]):
+        for top in {file.parts[0] for file in files(name) or () if file.parts[0] != ".."}:
+            (site / top).symlink_to(Path(str(distribution(name).locate_file(top))))
+    command = tmp_path / "venv" / "bin" / "gpusched"
+    command.write_text(f"#!{command.with_name('python')}\nfrom gpusched_env.cli import main\n\nmain()\n")
+    command.chmod(0o755)
+    program = program_of(blocks_of(before((ROOT / "README.md").read_text("utf-8"), "Train")))
+    (tmp_path / "page.py").write_text(program)
+    (tmp_path / "empty").mkdir()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment["PATH"] = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    environment["LOKY_MAX_CPU_COUNT"] = "1"  # the other core runs other tests
+    run = subprocess.run(
+        [str(command.with_name("python")), str(tmp_path / "page.py")],
+        cwd=tmp_path / "empty", env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, f"{run.stdout[-3000:]}\n{run.stderr[-3000:]}"
+    assert "gpusched-env" in run.stdout
+
+
+def _closure(items: list[str]) -> set[str]:
+    """The distributions that these requirements need, directly or not."""
+    found: set[str] = set()
+    waiting = [Requirement(item) for item in items]
+    while waiting:
+        want = waiting.pop()
+        if (name := _normal(want.name)) in found or (want.marker and not want.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        waiting += map(Requirement, requires(name) or ())
+    return found
 
 
 def _site(code: str) -> str:

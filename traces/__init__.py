@@ -1,5 +1,8 @@
 """Workloads: readers of public cluster logs, calibrated synthetic generators, model profiles."""
 
+from typing import TYPE_CHECKING
+
+from gpusched_env.support.deprecation import old_names
 from gpusched_env.traces.clusters import CLUSTER_READERS, read_cluster
 from gpusched_env.traces.downloads.fetching import fetch
 from gpusched_env.traces.filters import first_jobs, sample, up_to_gpus, where, window
@@ -59,3 +62,6 @@ __all__ = [
     "where",
     "window",
 ]
+
+if not TYPE_CHECKING:  # a checker would accept any name
+    __getattr__ = old_names(__name__, {"read_kueue_tenants": "read_kueue_quotas"})

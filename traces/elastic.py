@@ -21,6 +21,8 @@ from gpusched_env.traces.elastic_applications import (
 )
 from gpusched_env.traces.profile_tables import load_measured
 
+__all__ = ["amdahl", "make_elastic"]
+
 TABLE = "elasticflow"  # of the measured speeds
 SpeedUp = Callable[[int], float]
 

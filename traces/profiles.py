@@ -101,7 +101,8 @@ PROFILE_RULES: Final[dict[str, Rule]] = {
     "models": partial(_of_model, _models),
     **{table: partial(_of_model, partial(measured_profiles, table)) for table in MeasuredTable.SHIPPED},
     **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FittedTable.SHIPPED},
-    "sia-computed": partial(_of_model, partial(computed_profiles, "sia")),
+    "sia-computed": partial(_of_model, partial(computed_profiles, "sia", False)),
+    "sia-shared": partial(_of_model, partial(computed_profiles, "sia", True)),
     **{rule: partial(efficiency_profiles, *names) for rule, names in EFFICIENCY_RULES.items()},
 }
 
@@ -129,6 +130,7 @@ def assign_profiles(
     - "pollux" and the other tables of FittedTable: every job gets an application whose speed was fitted to
       measurements, see ``fitted_profiles``.
     - "sia-computed": as "sia", but only compute times are the fitted ones; the network determines communication times.
+      "sia-shared": the same, with memory and sub-steps for GPUs that are shared.
     - "dally" and the other names in EFFICIENCY_RULES: every job gets a model whose speed depends on the shape of its
       placement, see ``efficiency_profiles``.
 

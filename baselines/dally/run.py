@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpusched_env.baselines.dally.scheduler import Dally
     from gpusched_env.baselines.dally.timers import Timers
 
+__all__ = ["DelayRun"]
+
 
 class DelayRun(Player):
     """Simulate a problem instance under a delay scheduler, at once or in several parts.

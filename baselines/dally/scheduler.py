@@ -27,6 +27,8 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, CompiledScheduler, Simulation
 
+__all__ = ["Dally"]
+
 TUNERS: Final = ("hand", "off", "static", "learned")
 QUIRKS: Final = ("Q1", "Q2", "Q3", "Q4", "Q5")
 _AUTHORS: Final[dict[str, Any]] = {
@@ -137,6 +139,7 @@ class Dally(CompiledScheduler):
     arXiv 2401.16492. Code: aakash-sharma/cluster-sim, commit 4cd660e.
     """
 
+    needs = ("spread",)
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
     knows_node_counts = False

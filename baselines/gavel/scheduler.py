@@ -96,6 +96,7 @@ class Gavel(Scheduler):
         check("gavel", self, round_s=FINITE, resolve_s=FINITE_OR_0)
         if self.tie_break == INTERIOR:
             self._check_interior()
+        self.needs = ("deadlines",) if "SLOs" in self.policy else ()
         self._leases = self.gavel_compat if self.whole_steps is None else self.whole_steps
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
 

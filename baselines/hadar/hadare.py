@@ -74,6 +74,7 @@ class HadarE(Scheduler):
         check("hadare", self, order=ORDERS, spare_order=SPARE_ORDERS, slot_s=FINITE, copies=whole)
         if self.sticky and self.copies != 1:
             raise SchedulerError("hadare: a sticky job has one copy; give copies=1 as well")
+        self.needs = () if self.copies == 1 else ("copies",)
 
     @property
     def name(self) -> str:

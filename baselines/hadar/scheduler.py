@@ -91,6 +91,7 @@ class Hadar(Scheduler):
         few = Range(0, MOST_SEARCHED, f"a number from 0 to {MOST_SEARCHED}")
         check("hadar", self, utility=UTILITIES, order=ORDERS, round_s=FINITE, dp_max=few)
         check("hadar", self, spread_guard=AT_LEAST_0, guard_patience_s=AT_LEAST_0)
+        self.needs = ("sizes",) if self.elastic else ()
 
     @property
     def name(self) -> str:

@@ -32,6 +32,7 @@ class SizeOrderedScheduler(ListScheduler, EstimatingScheduler):
         super().__post_init__()
         if self.key not in KEYS:
             raise SchedulerError(unknown_name("key", self.key, KEYS))
+        self.needs = ("gangs",) if self.key == "gpu-time" else ()
 
     def by_size(self, instance: Instance, **rules: Any) -> ListRules:
         """Return the rules of a scheduler of this order; ``rules`` are those beyond the order."""

@@ -149,6 +149,7 @@ class Slurm(CompiledScheduler):
         if shares_by(self.placement):
             raise SchedulerError(f"slurm: placement {self.placement!r} shares GPUs; choose a rule that does not")
         self.clairvoyant = self.limits == "oracle"
+        self.needs = () if self.clairvoyant or self.backfill == "none" else ("estimates",)
         self._past: PastUsage | None = None
         self._shares: tuple[TenantTree, FairTree] | None = None
 

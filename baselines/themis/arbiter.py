@@ -69,6 +69,7 @@ class ThemisArbiter(EstimatingScheduler):
         super().__post_init__()
         check("themis", self, lease_s=FINITE, fairness_knob=Range(0.0, 1.0, "a number from 0 to 1"))
         check("themis", self, app=APPS, payment=PAYMENTS)
+        self.needs = ("tenants",) if self.app == "tenant" else ()
 
     @property
     def name(self) -> str:

@@ -37,17 +37,17 @@ def _tenants() -> Scenario:
 
 
 def _scenario_name(baseline: Baseline) -> str:
-    if baseline.needs_sharing:
+    if "sharing" in baseline.needs:
         return "bsbf-physical-30-v1"
-    if ".deadlines." in baseline.target:
+    if "deadlines" in baseline.needs:
         return "elasticflow-v0:jobs=40"
-    if baseline.needs_tenants:
+    if {"tenants", "quotas"} & set(baseline.needs):
         return TENANTS_NAME
-    if baseline.needs_sizes:
+    if "sizes" in baseline.needs:
         return "pollux-64-v0:jobs=40"
     if "hadare" in baseline.target:
         return "hadare-lab-v0"
-    return "hadar-60gpu-v1:jobs=60" if baseline.needs_types else SMALL_NAME
+    return "hadar-60gpu-v1:jobs=60" if "types" in baseline.needs else SMALL_NAME
 
 
 @functools.cache

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.scoring import score
+from gpusched_env.leaderboard.site_tables import shipped_standings, values
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
 from gpusched_env.support.units import Unit, unit_for
@@ -30,11 +28,11 @@ class Result(NamedTuple):
     scheduler : its registered name
     clairvoyant : whether it reads true run times
     value : what the track ranks by: mean JCT or makespan [s], or the share of deadlines met
-    score : 0 = FIFO, 1 = the lower bound
+    score : 0 = FIFO, 1 = the lower bound; on a track with a reference, the ratio to it
     p99 : 99th percentile of the JCT [s]
     preemptions : a job
     tenants : the columns of TENANT_COLUMNS; empty if the track has no tenants
-    rank, of : its place on the track, and how many entries there are
+    rank, of : its rank on the track, and how many entries are ranked with it
     """
 
     track: Track
@@ -54,32 +52,26 @@ def read_results() -> list[Result]:
     return [result for track in TRACKS for result in _results(track)]
 
 
-def _results(track: Track) -> Iterator[Result]:
-    entries = shipped_entries(track.name)
-    fifo = next(entry for entry in entries if entry.player.spec == "fifo")
-    found = [
+def _results(track: Track) -> list[Result]:
+    return [
         Result(
             track,
-            entry.player.spec,
-            entry.player.clairvoyant,
-            mean_interval([run.metrics[track.metric] for run in entry.runs]),
-            score(entry.runs, fifo.runs, track.metric),
-            mean_interval([run.metrics["p99_jct_s"] for run in entry.runs]),
-            mean_interval([run.metrics["preemptions_per_job"] for run in entry.runs]),
+            shown.entry.player.spec,
+            shown.entry.player.clairvoyant,
+            mean_interval(values(shown.runs, track.metric)),
+            shown.score,
+            mean_interval(values(shown.runs, "p99_jct_s")),
+            mean_interval(values(shown.runs, "preemptions_per_job")),
             tuple(
-                mean_interval([run.metrics[column.name] for run in entry.runs])
+                mean_interval(values(shown.runs, column.name))
                 for column in TENANT_COLUMNS
-                if column.name in entry.runs[0].metrics
+                if column.name in shown.runs[0].metrics
             ),
-            0,
-            len(entries),
+            shown.rank,
+            shown.of,
         )
-        for entry in entries
+        for shown in shipped_standings(track)
     ]
-    sign = -1.0 if COLUMN_OF[track.metric].better == "max" else 1.0
-    found.sort(key=lambda result: (sign * result.value.mean, result.scheduler))
-    for rank, result in enumerate(found, 1):
-        yield result._replace(rank=rank)
 
 
 def number(interval: Interval, unit: float = 1.0) -> str:
@@ -123,12 +115,12 @@ def write_track(track: Track, results: list[Result]) -> str:
         "rank",
         "scheduler",
         f"{track.scored} [{scored.sign}]",
-        "score",
+        track.score_name,
         f"p99 JCT [{unit.sign}]",
         "preemptions a job",
         *(title for title, _ in by_tenant),
     ]
-    where = f"Scenario `{track.scenario_name}`, {track.reports} seeds."
+    where = f"{track.rules} Scenario `{track.scenario_name}`, {track.reports} seeds."
     return f"## {track.title}: `{track.name}`\n\n{track.parts} {where}\n\n{table(head, rows)}\n"
 
 
@@ -140,7 +132,7 @@ def write(folder: Path, results: list[Result]) -> None:
         "# Results of the baselines\n\n"
         "These are the entries that the package ships, one for each scheduler that fits a track. Each number is the\n"
         "mean over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO, and 1 is the lower\n"
-        "bound.\n"
+        "bound; a ratio is a geometric mean.\n"
         "A scheduler with * reads true run times. [Metrics](../metrics.md) defines the columns.\n"
         "Playing a scheduler again gives the same numbers.\n"
         "[The leaderboard](../leaderboard.md) explains how to enter.\n"

@@ -11,6 +11,7 @@ from typing import Any
 from numpydoc.docscrape import NumpyDocString
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+from gpusched_env.baselines.domains import NEEDS, needs_of
 from gpusched_env.baselines.registry import Baseline
 from gpusched_env.support.units import unit_for
 from pages import figures
@@ -45,7 +46,13 @@ def write(folder: Path, results: list[Result]) -> None:
 
 def _index(results: list[Result]) -> str:
     rows = [
-        [f"[`{name}`]({name}.md)", baseline.summary, _preempts(name, baseline, results), _reads_run_times(name)]
+        [
+            f"[`{name}`]({name}.md)",
+            baseline.summary,
+            _preempts(name, baseline, results),
+            _reads_run_times(name),
+            ", ".join(_declared(name, baseline)),
+        ]
         for name, baseline in BASELINES.items()
     ]
     pages = "\n".join(BASELINES)
@@ -54,7 +61,7 @@ def _index(results: list[Result]) -> str:
         "The command line, `make_scheduler` and the leaderboard take the name of a scheduler. Parameters follow a\n"
         "colon: `tiresias:knob=8,policy=gittins`. A scheduler of your own has the form `module:Class`;\n"
         "[the tutorial](../tutorials/plot_02_own_scheduler) writes one.\n\n"
-        f"{table(['name', 'what it does', 'preempts', 'reads true run times'], rows)}\n\n"
+        f"{table(['name', 'what it does', 'preempts', 'reads true run times', 'needs'], rows)}\n\n"
         f"```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     )
 
@@ -66,7 +73,12 @@ def _class(baseline: Baseline) -> Any:
 
 def _plays(name: str) -> bool:
     """Tell whether the scheduler plays without a parameter of the user's."""
-    return name in list_baselines(types=True, sharing=True, sizes=True, tenants=True)
+    return name in list_baselines()
+
+
+def _declared(name: str, baseline: Baseline) -> list[str]:
+    needs = needs_of(make_scheduler(name), name) if _plays(name) else baseline.needs
+    return [NEEDS[need].words for need in needs]
 
 
 def _reads_run_times(name: str) -> str:
@@ -123,16 +135,8 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
             "as trained": "It preempts if the agent was trained to.",
         }[_preempts(name, baseline, results)],
     ]
-    if baseline.needs_links:
-        needs.append("Its idea is about gangs that share links: use a scenario with a network topology.")
-    if baseline.needs_types:
-        needs.append("Its idea is about GPU types that differ: use a scenario with several types.")
-    if baseline.needs_sharing:
-        needs.append("Its idea is about jobs that share GPUs: use a scenario that lets them.")
-    if baseline.needs_sizes:
-        needs.append("Its idea is about elastic jobs: use a scenario whose jobs have several sizes.")
-    if baseline.needs_tenants:
-        needs.append("Its idea is about tenants: use a scenario that has them; without tenants it is another FIFO.")
+    if words := _declared(name, baseline):
+        needs.append(f"To be itself it needs {', '.join(words)}; on a problem without, its idea has no effect.")
     return ["\n".join(f"- {need}" for need in needs)]
 
 

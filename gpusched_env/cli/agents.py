@@ -120,7 +120,8 @@ def measure_agent(
     Example: gpusched agents measure general --seeds 20
     """
     from gpusched_env.agents.cards import read_card, shipped_agents
-    from gpusched_env.agents.measuring import measured_ratios
+    from gpusched_env.agents.evaluation import RANDOM
+    from gpusched_env.agents.measuring import BOUND, measured_ratios
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.scenarios import get_scenario
 
@@ -133,6 +134,7 @@ def measure_agent(
         raise GpuschedError(f"--scenario, --metrics and --validation are for files; the card of {name} names its own")
     rivals = chosen_schedulers(searched.schedulers) if searched.schedulers else list(card.ratios)
     seeds = draws.of(get_scenario(card.scenario), default=SEEDS)
+    rivals = list(dict.fromkeys([*rivals, RANDOM, BOUND]))
     ratios = measured_ratios(f"learned:{name}", rivals, card.scenario, card.metric, seeds, workers)
     print(_heading(card.metric, len(seeds)))
     for rival, ratio in ratios.items():

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
-from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.network import NETWORK_PRESETS, Contention
 from gpusched_env.problem.instance import PREEMPTION_COSTS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.files import sharing_from_dict
@@ -34,11 +34,7 @@ def with_network(scenario: Scenario, network: str | None, contention: str | None
     if network is not None:
         if network not in NETWORK_PRESETS:
             raise GpuschedError(f"--network: {unknown_name('preset of networks', network, NETWORK_PRESETS)}")
-        topology = NETWORK_PRESETS[network].topology
-        if wires.topology is None:
-            wires = Network("topology", topology=topology, contention=Contention())
-        else:
-            wires = dataclasses.replace(wires, topology=topology)
+        wires = wires.with_topology(NETWORK_PRESETS[network].topology)
     if contention is not None:
         if wires.topology is None:
             raise GpuschedError(

@@ -28,7 +28,8 @@ SchedulersOption = Annotated[
         "--schedulers",
         "--scheduler",
         help="Specs, separated by commas, or several such options. A part parameter=value belongs to the "
-        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
+        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three. NAME=SPEC is called NAME in tables; "
+        "after a comma, x=y is a name only if y is a scheduler and no scheduler has a parameter x.",
         metavar="SPECS",
     ),
 ]
@@ -67,7 +68,7 @@ class Reading:
     mapping: MapOption = None
     gpu_resource: Annotated[str | None, typer.Option(metavar="NAME")] = None
     """Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."""
-    columns: Annotated[str | None, typer.Option(metavar="NAME,...")] = None
+    sacct_columns: Annotated[str | None, typer.Option(metavar="NAME,...")] = None
     """Columns of a table of sacct without a header (sacct -n), as its --format has them."""
     skip_bad_rows: bool = False
     """Skip and report malformed rows of a log instead of refusing the log."""
@@ -79,7 +80,7 @@ class Reading:
             "skip_bad_rows": self.skip_bad_rows or None,
             "estimate": estimate,
             "gpu_resource": self.gpu_resource,
-            "columns": self.columns,
+            "columns": self.sacct_columns,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -158,6 +159,9 @@ class Problem(Jobs, Wires):
     """Models for jobs without one: unit = equal run times on every GPU type and placement, the default of a log without
     --scenario; mix (V100), gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...)
     draw them."""
+    measured_on: Annotated[str | None, typer.Option(metavar="NETWORK[/CLUSTER]")] = None
+    """Where run times were measured, such as dgxv-100g/16x8@V100, by default here: jobs do the work of this time on the
+    ideal placement there, on every --network and --cluster."""
     ignore_placement: bool = False
     """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
     ignore_types: bool = False
@@ -169,6 +173,7 @@ class Problem(Jobs, Wires):
         """Return what is given as fields of a WorkloadSpec."""
         given = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
         given |= {"ignore_types": self.ignore_types or None, "ignore_nodes": self.ignore_nodes or None}
+        given["measured_on"] = self.measured_on
         return super().changes() | {name: value for name, value in given.items() if value is not None}
 
     def chosen(self) -> Scenario:

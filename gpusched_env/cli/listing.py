@@ -18,14 +18,14 @@ from gpusched_env.cli.choosing import Draws, LogReading, Wires
 from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
 from gpusched_env.errors import GpuschedError, SchedulerError, TraceError, unknown_name
 from gpusched_env.support.commands import Commands
-from gpusched_env.support.consoles import console, plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
 
 HEADINGS: Final = ("scenario", "GPUs", "nodes", "racks", "jobs", "workload", "description")
 scenarios_app = Commands("List the scenarios; show, draw or play one.")
-schedulers_app = Commands("List the schedulers and their parameters, or explain one.")
+schedulers_app = Commands("List the schedulers, or explain one and its parameters.")
 traces_app = Commands("Read, describe and fetch public logs, tables and machine lists; write logs.")
 
 
@@ -128,39 +128,42 @@ def _explained(family: ScenarioFamily) -> list[str]:
 
 @schedulers_app.add("list", tables=True)
 def list_schedulers() -> None:
-    """List the schedulers and their parameters."""
+    """List the schedulers, and what a scenario must have so that each one is itself."""
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.simulator import PLACEMENT_RULES
     from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
-    table = Table("scheduler", "summary", "parameters and defaults", caption_justify="left")
-    table.columns[0].no_wrap = True
-    rows: list[dict[str, Any]] = []
-    for name, baseline in BASELINES.items():
-        values, clairvoyant = _defaults(_class_of(baseline.target)) | baseline.parameters, _clairvoyant(name)
-        told = {"scheduler": name, "summary": baseline.summary, "clairvoyant": clairvoyant}
-        rows.append(told | {"parameters": [_written(key, value) for key, value in values.items()]})
-        table.add_row(name + "*" * clairvoyant, Text(baseline.summary), Text(", ".join(rows[-1]["parameters"])))
-    table.caption = "* clairvoyant with these defaults: it reads true run times"
+    table = plain_table("scheduler", "summary", "needs", texts=3)
+    table.columns[0].no_wrap = table.columns[2].no_wrap = True
+    rows = [_told(name) for name in BASELINES]
+    for row in rows:
+        name = row["scheduler"] + "*" * row["clairvoyant"]
+        table.add_row(name, Text(row["summary"], no_wrap=True, overflow="ellipsis"), ", ".join(row["needs"]))
+    table.caption = "* reads true run times. gpusched schedulers show NAME explains needs and parameters"
     show(table, rows=rows)
-    console().print(Text(f"placement rules: {', '.join(PLACEMENT_RULES)}"))
 
 
 @schedulers_app.add("show")
 def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Explain a scheduler: what it does, its parameters, and where it was published."""
+    """Explain a scheduler: what it does and needs, its parameters, and where it was published."""
     from gpusched_env.baselines import BASELINES
+    from gpusched_env.baselines.domains import NEEDS
+    from gpusched_env.simulator import PLACEMENT_RULES
     from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     if name not in BASELINES:
         raise SchedulerError(unknown_name("scheduler", name, BASELINES, "gpusched schedulers list"))
-    cls = _class_of(BASELINES[name].target)
-    print(f"{name}: {BASELINES[name].summary}\n\n{inspect.getdoc(cls)}")
+    cls, told = _class_of(BASELINES[name].target), _told(name)
+    print(f"{name}: {told['summary']}\n")
+    print(f"to be itself it needs: {', '.join(NEEDS[need].words for need in told['needs']) or 'nothing special'}")
+    print(f"defaults: {name}:{','.join(told['parameters'])}" if told["parameters"] else "no parameters")
+    print(f"\n{inspect.getdoc(cls)}")
     for base in cls.__mro__[1:]:  # inherited parameters are explained where they are defined
         if "Parameters\n" in (base.__dict__.get("__doc__") or ""):
             print(f"\n{inspect.getdoc(base)}")
+    if any(text.startswith("placement=") for text in told["parameters"]):
+        print(f"\nplacement rules: {', '.join(PLACEMENT_RULES)}")
 
 
 @traces_app.add("read", tables=True)
@@ -223,18 +226,23 @@ def _class_of(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _defaults(cls: Any) -> dict[str, Any]:
+def _told(name: str) -> dict[str, Any]:
+    """Return what the list tells of a registered scheduler, with the parameters that it has by default."""
+    from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+    from gpusched_env.baselines.domains import needs_of
 
+    baseline = BASELINES[name]
+    cls = _class_of(baseline.target)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()  # a user's class need not be a dataclass
-    return {field.name: field.default for field in fields if field.init}
-
-
-def _clairvoyant(name: str) -> bool:
-    """Return whether a scheduler with its defaults is clairvoyant; False for ``learned``, which needs a checkpoint."""
-    from gpusched_env.baselines import list_baselines, make_scheduler
-
-    plays = list_baselines(types=True, sharing=True, sizes=True, tenants=True)
-    return name in plays and make_scheduler(name).clairvoyant
+    values = {field.name: field.default for field in fields if field.init} | baseline.parameters
+    made = make_scheduler(name) if name in list_baselines() else None  # ``learned`` is as its agent
+    return {
+        "scheduler": name,
+        "summary": baseline.summary,
+        "needs": list(baseline.needs if made is None else needs_of(made, name)),
+        "clairvoyant": made is not None and made.clairvoyant,
+        "parameters": [_written(key, value) for key, value in values.items()],
+    }
 
 
 def _written(key: str, value: Any) -> str:

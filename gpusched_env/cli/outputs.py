@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 import typer
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.support.consoles import Shown, collecting, in_latex, in_markdown
+from gpusched_env.support.files import write_whole
+from gpusched_env.support.provenance import origin, versions_in_words
+from gpusched_env.support.tables import Table
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import RunResult
     from gpusched_env.event_log import EventLog
 
-RESULT_SUFFIXES: Final = (".json", ".csv")
+STANDARD_OUTPUT: Final = "-"  # as the name of a file
+RESULT_SUFFIXES: Final = (".json", ".csv", ".tex", ".md", STANDARD_OUTPUT)
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
 LOG_SUFFIXES: Final = (".npz", ".txt")
 
@@ -25,10 +32,12 @@ LOG_SUFFIXES: Final = (".npz", ".txt")
 def written(*suffixes: str, **more: Any) -> Any:
     """Declare an option that names a file with one of the suffixes, which is checked before the command runs."""
 
-    def checked(context: typer.Context, option: typer.CallbackParam, path: Path | None) -> Path | None:
-        if path is not None and not context.resilient_parsing:  # not of a completion
-            check_output(option.opts[0], Path(path), suffixes)
-        return path
+    def checked(context: typer.Context, option: typer.CallbackParam, given: Any) -> Any:
+        for path in given if isinstance(given, list) else (given,):
+            printed = STANDARD_OUTPUT in suffixes and str(path) == STANDARD_OUTPUT
+            if path is not None and not printed and not context.resilient_parsing:  # not of a completion
+                check_output(option.opts[0], Path(path), suffixes)
+        return given
 
     return typer.Option(callback=checked, metavar=more.pop("metavar", "FILE"), **more)
 
@@ -61,11 +70,41 @@ def check_figures(path: Path | None) -> None:
         check_output("--plot", path if path.suffix else path / "any.png", PLOT_SUFFIXES)
 
 
-def save_results(results: Sequence[RunResult], path: Path) -> None:
-    """Write results as JSON or CSV, by the suffix."""
-    from gpusched_env.evaluation import write_csv, write_json
+@contextlib.contextmanager
+def output_of_results(paths: Sequence[Path] | None) -> Iterator[IO[str]]:
+    """Yield the stream of the name ``-``; if it is among the paths, all else goes to standard error."""
+    out = sys.stdout
+    if STANDARD_OUTPUT not in map(str, paths or ()):
+        yield out
+        return
+    if collecting():
+        raise GpuschedError("--output -: this prints the results, and so does --json, --latex or --markdown; give one")
+    with contextlib.redirect_stdout(sys.stderr):
+        yield out
 
-    (write_json if path.suffix.lower() == ".json" else write_csv)(results, path)
+
+def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[str], table: Table | None = None) -> None:
+    """Write all metrics as JSON or CSV, and the table of a comparison as LaTeX or Markdown, by the suffix.
+
+    ``out`` : where ``-`` writes CSV. ``table`` : None = the runs were interrupted
+    """
+    from gpusched_env.evaluation import comparison_table, write_csv, write_json
+    from gpusched_env.evaluation.results import csv_of, csv_rows
+
+    table = table or comparison_table(results)
+    about = origin()
+    line = {"command": about.get("command", ""), "versions": versions_in_words()}
+    for path in paths:
+        suffix = path.suffix.lower()
+        if str(path) == STANDARD_OUTPUT:
+            print(csv_of(csv_rows(results, **line)), end="", file=out)
+        elif suffix == ".json":
+            write_json(results, path, about=about, table=table.to_rows(), notes=table.noted())
+        elif suffix == ".csv":
+            write_csv(results, path, **line)
+        else:
+            shown = [Shown(table, (), [result.as_dict() for result in results])]
+            write_whole(path, (in_latex if suffix == ".tex" else in_markdown)(shown))
 
 
 def save_log(log: EventLog, path: Path) -> None:

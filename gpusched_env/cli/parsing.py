@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import GpuschedError
+from gpusched_env.baselines import BASELINES, make_scheduler
+from gpusched_env.baselines.registry import split_name
+from gpusched_env.baselines.specs import takes
+from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation.results import plain
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
@@ -71,8 +73,9 @@ def _in_words(changes: dict[str, Any]) -> list[str]:
         shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
         parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
     parts += [name.replace("_", " ") for name in changes if name.startswith("ignore_")]
-    if "profiles" in changes:
-        parts.append(f"profiles {changes['profiles']}")
+    for name in ("profiles", "measured_on"):
+        if name in changes:
+            parts.append(f"{name.replace('_', ' ')} {changes[name]}")
     return parts
 
 
@@ -140,10 +143,11 @@ def seed_range(seeds: Sequence[int]) -> str:
 
 
 def chosen_schedulers(texts: Sequence[str]) -> list[str]:
-    """Split lists of specs at their commas; refuse a scheduler that occurs twice.
+    """Split lists of specs, or of ``NAME=SPEC``, at their commas; refuse a scheduler or a label that occurs twice.
 
-    A comma also separates the parameters of one spec. A part ``parameter=value`` belongs to the spec before it, so
-    ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers.
+    A comma also separates the parameters of one spec: ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers. So
+    ``x=y`` at the beginning of a list gives y the name x. After a comma it does so if y is a scheduler and neither the
+    scheduler before it nor a registered one has a parameter x; otherwise it is a parameter.
     """
     specs: list[str] = []
     for text in texts:
@@ -151,18 +155,44 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
         for part in map(str.strip, text.split(",")):
             if not part:
                 raise GpuschedError(f"--scheduler {text!r}: there is nothing between two commas, or at an end")
-            if not _PARAMETER.match(part):
-                own.append(part)
-            elif own:
-                own[-1] += f"{',' if '=' in own[-1] else ':'}{part}"
+            if _is_parameter(part, own[-1] if own else None):
+                own[-1] += f"{',' if '=' in split_name(own[-1])[1] else ':'}{part}"
             else:
-                raise GpuschedError(f"--scheduler {text!r}: the parameter {part!r} has no scheduler before it")
+                own.append(part)
         specs += own
     players: dict[str, str] = {}
+    labels: set[str] = set()
     for spec in specs:
-        info = make_scheduler(spec).info
+        try:
+            info = make_scheduler(spec).info
+        except SchedulerError as error:
+            if not any(_begins_a_spec(part.partition("=")[2]) for part in spec.split(",")):
+                raise
+            raise SchedulerError(f"{error}; NAME=SPEC for tables comes first in a --schedulers of its own") from error
         key = repr((info.name, plain(info.parameters)))
         if key in players:
             raise GpuschedError(f"schedulers {players[key]!r} and {spec!r} are the same; name it once")
         players[key] = spec
+        name, alone = split_name(spec)
+        if (name or alone) in labels:
+            raise GpuschedError(f"two schedulers are called {name or alone!r} in tables; give one another name")
+        labels.add(name or alone)
     return specs
+
+
+def _is_parameter(part: str, before: str | None) -> bool:
+    """Return whether a part of a list is a parameter of the scheduler before it, not the beginning of a scheduler."""
+    name, value = split_name(part)
+    if name is None or not _PARAMETER.match(part):
+        return False
+    if _begins_a_spec(value):
+        return before is not None and any(takes(spec, name) for spec in (before, *BASELINES))
+    if before is None and any(takes(spec, name) for spec in BASELINES):
+        raise GpuschedError(f"--scheduler {part!r}: the parameter has no scheduler before it; write SPEC:{part}")
+    return before is not None
+
+
+def _begins_a_spec(text: str) -> bool:
+    """Return whether a text begins with the name of a scheduler, or is written ``module:Class``."""
+    head, _, rest = text.partition(":")
+    return head in BASELINES or (head.replace(".", "").isidentifier() and rest[:1].isupper())

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import typer
-from rich.measure import Measurement
 from rich.table import Table
 
 from gpusched_env import __version__
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
-from gpusched_env.cli.outputs import PLOT_SUFFIXES, save_log, save_results, written
+from gpusched_env.cli.outputs import (
+    PLOT_SUFFIXES,
+    RESULT_SUFFIXES,
+    output_of_results,
+    save_log,
+    save_results,
+    written,
+)
 from gpusched_env.errors import GpuschedError, unknown_name
-from gpusched_env.support.consoles import console, show
+from gpusched_env.support.consoles import show
+from gpusched_env.support.tables import from_rich
 
 if TYPE_CHECKING:
-    from gpusched_env.evaluation import Interrupted, RunResult
+    from gpusched_env.evaluation import Interrupted, Results, RunResult
+    from gpusched_env.event_log import EventLog
     from gpusched_env.scenarios import Scenario
 
 
@@ -28,21 +37,47 @@ if TYPE_CHECKING:
 class Files:
     """What is written."""
 
-    output: Annotated[Path | None, written(".json", ".csv")] = None
-    """Save all metrics as .json or .csv."""
+    output: Annotated[list[Path] | None, written(*RESULT_SUFFIXES)] = None
+    """Save all metrics of all runs as .json or .csv, or the table as .tex (booktabs) or .md; - prints the CSV, and
+    nothing else, to standard output. May be given repeatedly."""
     plot: Annotated[Path | None, written(*PLOT_SUFFIXES)] = None
-    """Draw the runs of the first seed as .png, .svg or .pdf."""
+    """Draw the runs of all seeds as .png, .svg or .pdf."""
     report: Annotated[Path | None, written(".html")] = None
     """Write an .html page: tables, curves, and the schedules with queue, links and a time slider."""
 
+    def kept(self, seeds: Sequence[int]) -> Sequence[int]:
+        """Return the seeds whose event logs are needed: all for a plot, the first one for a page."""
+        return seeds if self.plot is not None else seeds[: self.report is not None]
+
     def write(self, scenario: Scenario, results: list[RunResult], note: str) -> None:
-        """Write the results, and draw the runs whose event logs were kept."""
-        if self.output is not None:
-            save_results(results, self.output)
+        """Draw the runs whose event logs were kept."""
         if self.plot is not None:
-            _draw(scenario, [result for result in results if result.log is not None], self.plot)
+            _draw(scenario, results, self.plot)
         if self.report is not None:
             _report(scenario, results, self.report, note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What a table of results shows."""
+
+    PANEL: ClassVar = "Table"
+    columns: tuple[str, ...] = ()
+    """Metrics (docs/metrics.md) instead of the usual ones; ratio = the metric before it / that of the reference;
+    x_bound = mean JCT / its lower bound."""
+    reference: Annotated[str | None, typer.Option(metavar="LABEL")] = None
+    """Scheduler to which ratios refer, paired by seed, instead of that of the first row."""
+
+    def check(self, labels: Sequence[str]) -> None:
+        """Refuse unknown columns and references before the runs."""
+        from gpusched_env.evaluation.tables import COMPUTED
+        from gpusched_env.metrics import COLUMN_OF
+
+        for name in self.columns:
+            if name not in COLUMN_OF and name not in COMPUTED:
+                raise GpuschedError(f"--columns {unknown_name('metric', name, [*COMPUTED, *COLUMN_OF])}")
+        if self.reference is not None and self.reference not in labels:
+            raise GpuschedError(f"--reference {unknown_name('label', self.reference, labels)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,19 +113,26 @@ def run(
     tell_what_was_read(chosen, seed)
     from gpusched_env.evaluation import evaluate
 
-    kept = any(path is not None for path in (files.plot, files.log, files.report))
-    results = evaluate(chosen, [spec], [seed], keep_logs=kept)
-    title = f"{spec}{', which reads true run times,' if results[0].scheduler.clairvoyant else ''} on {_title(results)}"
-    note = "\n".join(filter(None, [not_for_reports([seed], chosen), *ignored(results)]))
-    show(_metrics_table(results[0]), title, note, [result.as_dict() for result in results])
-    if files.log is not None and results[0].log is not None:
-        save_log(results[0].log, files.log)
-    files.write(chosen, results, note)
+    with output_of_results(files.output) as out:
+        results = evaluate(chosen, [spec], [seed], keep_logs=files.kept([seed]) or files.log is not None)
+        knowing = ", which reads true run times," * results[0].scheduler.clairvoyant
+        title = f"{results[0].label}{knowing} on {_title(results)}"
+        note = "\n".join(filter(None, [not_for_reports([seed], chosen), *ignored(results)]))
+        table = _metrics_table(results[0])
+        show(table, title, note, runs=[result.as_dict() for result in results])
+        save_results(results, files.output or (), out, from_rich(table, title))
+        if files.log is not None and results[0].log is not None:
+            save_log(results[0].log, files.log)
+        files.write(chosen, results, note)
 
 
 def ignored(results: Sequence[RunResult]) -> list[str]:
-    """Return what was ignored of the demands of jobs, in lines; what was dropped is printed before the runs."""
-    return list(dict.fromkeys(line for result in results for line in result.told if line.startswith("ignored")))
+    """Return what was ignored of the demands of jobs, and assumed of their run times, in lines.
+
+    What was dropped is printed before the runs.
+    """
+    lines = (line for result in results for line in result.told if line.startswith(("ignored", "assumed")))
+    return list(dict.fromkeys(lines))
 
 
 def one_scheduler(text: str) -> str:
@@ -103,33 +145,48 @@ def one_scheduler(text: str) -> str:
     return specs[0]
 
 
-def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files: Files, processes: Processes) -> None:
+def compare(
+    schedulers: SchedulersOption, problem: Problem, draws: Draws, shape: Shape, files: Files, processes: Processes
+) -> None:
     """Play several schedulers on the same seeds and compare their metrics, best mean JCT (or most deadlines met) first.
 
     By default these are five report seeds; of a log one, because every seed has the same jobs.
 
-    Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias
+    Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias --output table.tex
     """
-    from gpusched_env.cli.parsing import chosen_schedulers, not_for_reports
+    from gpusched_env.baselines.registry import split_name
+    from gpusched_env.cli.parsing import chosen_schedulers
 
     chosen = problem.chosen()
     seeds = draws.of(chosen)
     specs = chosen_schedulers(schedulers)
-    tell_what_was_read(chosen, seeds[0])
-    from gpusched_env.evaluation import Interrupted, evaluate
-    from gpusched_env.evaluation.processes import backend
+    shape.check([name or spec for name, spec in map(split_name, specs)])
+    with output_of_results(files.output) as out:
+        tell_what_was_read(chosen, seeds[0])
+        from gpusched_env.evaluation import Interrupted, evaluate
+        from gpusched_env.evaluation.processes import backend
 
-    shown = seeds[:1] if files.plot is not None or files.report is not None else ()
-    try:
-        with backend(processes.backend):
-            results = evaluate(chosen, specs, seeds, processes.workers, keep_logs=shown)
-    except Interrupted as stop:
-        raise KeyboardInterrupt(_keep_finished(stop, files.output)) from stop
-    spread = ", mean ± 95 % interval" if len(seeds) > 1 else ""
-    note = "\n".join(filter(None, [not_for_reports(seeds, chosen), *ignored(results)]))
-    rows = [result.as_dict() for result in results]
-    show(_fitting(results, chosen), f"{_title(results)}{spread}", note, rows)
-    files.write(chosen, results, note)
+        try:
+            with backend(processes.backend):
+                results = evaluate(chosen, specs, seeds, processes.workers, keep_logs=files.kept(seeds))
+        except Interrupted as stop:
+            raise KeyboardInterrupt(_keep_finished(stop, files.output, out)) from stop
+        _tell_comparison(chosen, results, shape, files, out)
+
+
+def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: Files, out: IO[str]) -> None:
+    """Print and write a comparison."""
+    from gpusched_env.cli.parsing import not_for_reports
+    from gpusched_env.evaluation.tables import comparison_table, spread_in_words, usual_metrics
+
+    metrics = shape.columns or usual_metrics(results, scenario.network.topology is not None)
+    table = comparison_table(results, metrics, shape.reference)
+    seeds = sorted({result.seed for result in results})
+    note = "\n".join(filter(None, [not_for_reports(seeds, scenario), *ignored(results)]))
+    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(len(seeds))}")
+    show(table, note=note, runs=[result.as_dict() for result in results])
+    save_results(results, files.output or (), out, table)
+    files.write(scenario, results, note)
 
 
 def export(
@@ -169,13 +226,13 @@ def export(
         print(f"  note: {remark}")
 
 
-def _keep_finished(stop: Interrupted, output: Path | None) -> str:
+def _keep_finished(stop: Interrupted, output: Sequence[Path] | None, out: IO[str]) -> str:
     """Write the finished runs if --output names a file; return a text that says what was kept."""
     told = f"{len(stop.results)} of {stop.runs} runs were finished"
-    if output is None or not stop.results:
+    if not output or not stop.results:
         return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
-    save_results(stop.results, output)
-    return f"{told} and are in {output}"
+    save_results(stop.results, output, out)
+    return f"{told} and are in {', '.join(map(str, output))}"
 
 
 def tell_what_was_read(scenario: Scenario, seed: int) -> None:
@@ -222,27 +279,11 @@ def spread_note(scenario: Scenario, seed: int) -> str:
     )
 
 
-def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
-    """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
-    from gpusched_env.evaluation import comparison_table
-    from gpusched_env.evaluation.tables import usual_metrics
-
-    out = console()
-    metrics = usual_metrics(results, scenario.network.topology is not None)
-    for count in range(len(metrics), 0, -1):
-        table = comparison_table(results, metrics[:count])
-        if Measurement.get(out, out.options.update(max_width=1_000), table).maximum <= out.width:
-            break
-    if count < len(metrics):
-        hidden = f"{len(metrics) - count} more columns in a wider terminal; all metrics with --output"
-        table.caption = f"{table.caption}; {hidden}" if table.caption else hidden
-    return table
-
-
 def _metrics_table(result: RunResult) -> Table:
     """Return every metric of one run, with its lower bound and its meaning."""
-    from gpusched_env.metrics import ALL_COLUMNS
-    from gpusched_env.support.units import Unit, three_digits, unit_for
+    from gpusched_env.evaluation.tables import unit_of
+    from gpusched_env.metrics import ALL_COLUMNS, Interval
+    from gpusched_env.support.units import Unit, three_digits
 
     table = Table("metric", show_edge=False, pad_edge=False, caption_justify="left")
     for heading in ("value", "lower bound"):
@@ -250,7 +291,7 @@ def _metrics_table(result: RunResult) -> Table:
     table.add_column("meaning", style="dim")
     for column in (column for column in ALL_COLUMNS if column.name in result.metrics):
         value, bound = result.metrics[column.name], result.bounds.get(column.name)
-        unit = unit_for([value]) if column.unit == "s" else Unit("%", 0.01) if column.unit == "share" else Unit("", 1.0)
+        unit = unit_of(column.name, [Interval(value, math.nan, math.nan, 1)])
 
         def cell(number: float | None, unit: Unit = unit, count: bool = column.name in ("jobs", "finished")) -> str:
             if number is None or math.isnan(number):
@@ -274,12 +315,14 @@ def _title(results: Sequence[RunResult]) -> str:
 
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
-    """Plot runs of one seed."""
-    from gpusched_env.evaluation import plot_runs, scheduler_labels
+    """Plot the runs of all seeds."""
+    from gpusched_env.evaluation import plot_runs
 
-    labels = scheduler_labels(results)
-    logs = {label: result.log for label, result in zip(labels, results, strict=True) if result.log is not None}
-    plot_runs(scenario.instance(results[0].seed), logs, path, _title(results), results[0].window)
+    logs: dict[str, list[EventLog]] = {}
+    for result in sorted(results, key=lambda result: result.seed):
+        logs.setdefault(result.label, []).extend([result.log] if result.log is not None else [])
+    instances = [scenario.instance(seed) for seed in sorted({result.seed for result in results})]
+    plot_runs(instances, logs, path, _title(results), results[0].window)
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:
@@ -287,5 +330,6 @@ def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str)
     from gpusched_env.reports import write_report
 
     seed = next(result.seed for result in results if result.log is not None)
+    results = [one if one.seed == seed else dataclasses.replace(one, log=None) for one in results]
     told = dict.fromkeys(line for result in results for line in (*note.splitlines(), *result.told))
     write_report(scenario.instance(seed), results, path, _title(results), list(told))

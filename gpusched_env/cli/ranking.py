@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from dataclasses import dataclass
@@ -20,10 +21,9 @@ from gpusched_env.support.consoles import plain_table, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from gpusched_env.leaderboard import Track
     from gpusched_env.leaderboard.scoring import Scored
+    from gpusched_env.support.tables import Row, Table
 
 leaderboard_app = Commands("Make and verify entries of the leaderboard.")
 
@@ -43,7 +43,7 @@ def list_tracks(log: LogOption = None) -> None:
     table = plain_table("track", "scenario", "seeds", "what separates schedulers", texts=4)
     table.columns[0].no_wrap = True
     for track in TRACKS:
-        about = f"{track.parts} Scored: {track.scored}."
+        about = f"{track.parts} {track.rules}"
         about += "" if track.clairvoyant else " Not for schedulers that know run times."
         about += f" Not playable here: {absence}." if (absence := track.absence(log)) else ""
         table.add_row(track.name, track.scenario_name, "" if absence else _seeds(track, log), Text(about))
@@ -60,11 +60,15 @@ def show_track(
     name: Annotated[str, typer.Argument(help="Track (gpusched leaderboard list).", metavar="NAME")],
     log: LogOption = None,
 ) -> None:
-    """Tell how many entries of a track the package has, and why other registered schedulers have no entry."""
+    """Rank the entries of a track that the package has, and tell why other registered schedulers have no entry."""
     from gpusched_env.leaderboard import get_track
     from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
+    from gpusched_env.leaderboard.site_tables import shipped_standings, track_tables
 
     track = get_track(name)
+    title = f"{track.name}: mean over {track.reports} seeds [95 % interval]; * reads true run times"
+    for ranking in track_tables(shipped_standings(track), track, brief=True):
+        show(_marked(ranking), title)
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
     for column in (3, 4):
         table.columns[column].justify = "left"
@@ -75,6 +79,19 @@ def show_track(
         table.add_row(*counted, Text(", ".join(names)), Text(reason))
         counted = ["", "", ""]
     show(table)
+
+
+def _marked(ranking: Table) -> Table:
+    """Return the table of a page for the terminal; a * takes the place of its last column, the claims."""
+    from gpusched_env.leaderboard.site_tables import CLAIRVOYANT
+
+    def named(row: Row) -> Row:
+        rank, name, *numbers, claim = row.cells
+        name = dataclasses.replace(name, notes=["*"] if claim.text == CLAIRVOYANT else [])
+        return dataclasses.replace(row, cells=[rank, name, *numbers])
+
+    rows = [named(row) for row in ranking.rows]
+    return dataclasses.replace(ranking, columns=ranking.columns[:-1], rows=rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +141,8 @@ def submit(
     chosen = get_track(track)
     entry = make_entry(track, scheduler, about, log, workers)
     write_entry(entry, output)
-    fifo = make_entry(track, "fifo", about, log, workers).runs
-    show(_metrics_table(entry.runs, fifo, chosen), f"{about.title} on {track}, mean and 95 % interval over seeds")
+    base = make_entry(track, chosen.base, about, log, workers).runs
+    show(_metrics_table(entry.runs, base, chosen), f"{about.title} on {track}, mean and 95 % interval over seeds")
     print(f"{output}: {output.stat().st_size:,} bytes; verify it with: gpusched leaderboard verify {output}")
 
 
@@ -260,14 +277,14 @@ def build(
     print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
 
 
-def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:
+def _metrics_table(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> Table:
     """Return the score and every metric of the leaderboard, with intervals."""
-    from gpusched_env.leaderboard import score
+    from gpusched_env.leaderboard.scoring import score_on
     from gpusched_env.leaderboard.tracks import scored_first
     from gpusched_env.metrics import bootstrap_mean
 
     table = plain_table("metric", "mean", "low", "high")
-    rows = {"score": score(runs, fifo, track.metric)}
+    rows = {track.score_name: score_on(track, runs, base)}
     rows |= {
         name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in scored_first(track.metric, runs)
     }

@@ -44,6 +44,7 @@ def tenants(
     Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
     from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.scenarios.assumed import assumed
 
     chosen = problem.chosen()
     if chosen.tenants is None:
@@ -53,6 +54,8 @@ def tenants(
     instances = [chosen.instance(seed) for seed in seeds]
     for words, count in instances[0].ignored.items():
         print(f"  ignored {count:,}: {words}")
+    for words in assumed(chosen, instances[0].workload):
+        print(f"note: {words}")
     if any(instance.tenancy[0].names != instances[0].tenancy[0].names for instance in instances):
         raise GpuschedError(f"--scenario {chosen.name}: seeds have different tenants; list them in tenants.tree")
     if pooling:

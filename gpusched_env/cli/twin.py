@@ -303,7 +303,7 @@ class Changes:
         options = self.reading.options()
         if options and not self.workload:
             raise GpuschedError(
-                "--map, --columns, --gpu-resource and --skip-bad-rows are for --workload; the twin knows its own"
+                "--map, --sacct-columns, --gpu-resource and --skip-bad-rows are for --workload; the twin knows its own"
             )
         speeds = _speeds(self.speed or [])
         if speeds:

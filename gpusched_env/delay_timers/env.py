@@ -228,7 +228,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
             log = self.event_log()
             info["digest"] = log.digest()
             if terminated:
-                info["metrics"] = summarise(self.simulation.instance, log, None, self.scenario.tracked_window)
+                info["metrics"] = summarise(self.simulation.instance, log)
         if self.render_mode == HUMAN:
             self.render()
         return self._observer.observe(self._run.waits_s, self._clock_s), reward, terminated, truncated, info

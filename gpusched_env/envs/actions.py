@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpusched_env.envs.windows import Windows
     from gpusched_env.simulator.decisions import Decision
 
+__all__ = ["Action", "slot_action"]
+
 START, RESIZE, PREEMPT, WAIT = "start", "resize", "preempt", "wait"
 _MOST: Final = 64
 

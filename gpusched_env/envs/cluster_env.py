@@ -388,10 +388,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def summary(self, simulation: Simulation) -> dict[str, Any]:
         """Return the metrics and the digest of an episode."""
         log = simulation.log()
-        return {
-            "metrics": summarise(simulation.instance, log, simulation.now_s, self.scenario.tracked_window),
-            "digest": log.digest(),
-        }
+        return {"metrics": summarise(simulation.instance, log, simulation.now_s), "digest": log.digest()}
 
     def snapshot(self) -> Snapshot:
         """Return the state of the environment as a value, which :meth:`restore` continues from as often as you like.

@@ -20,6 +20,8 @@ from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator.decisions import Refuse
 
+__all__ = ["DEADLINES"]
+
 DEADLINES_COLUMNS: Final = (
     Column("has", "1 if the job has a deadline; otherwise the whole row is 0", SHARE),
     Column("left", "seconds to the deadline; 0 once it has passed", TIME),

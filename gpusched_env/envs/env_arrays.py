@@ -8,6 +8,8 @@ import numpy as np
 
 from gpusched_env.core.handle import Handle, array
 
+__all__ = ["EnvArrays"]
+
 CONFIG_DTYPE: Final = np.dtype(
     [
         ("queue_order", "<i8"),  # WINDOW_ORDERS

@@ -12,6 +12,13 @@ VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.cluster_vector_env:ClusterVectorE
 # of results needs a new version number.
 ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
     "gpusched/Cluster-v0": {},  # any scenario; philly-64-v1 by default
+    "gpusched/Steady-v0": {  # 800 jobs on 64 GPUs, run times unknown: which job starts where, and which is preempted
+        "scenario": "steady-64-v0",  # steady-128-v0 is a harder one
+        "queue_window": 16,
+        "rules": ("consolidate", "pack", "spread"),
+        "queue_order": "least-attained",
+        "clairvoyant": False,
+    },
     "gpusched/RingAllReduce-v0": {  # 160 jobs, all at time 0, on 20 servers; placement decides the makespan
         "scenario": "rar-160-v0",
         "running_window": 16,

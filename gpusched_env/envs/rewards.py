@@ -13,6 +13,8 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.portable.arrays import total
 from gpusched_env.problem.instance import Instance
 
+__all__ = ["reward_component"]
+
 MOST_WEIGHT: Final = 1e100  # of a reward component, so that a reward is finite
 
 

@@ -12,6 +12,8 @@ from gpusched_env.event_log import PREEMPT, REFUSE, RESIZE, RESUME, START, Event
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Refuse, Resize, Simulation, Start
 
+__all__ = ["link_loads"]
+
 
 def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.ndarray) -> np.ndarray:
     """Return the one-way load of each row of ``instance.links`` after all events of each time; [times, L] [byte/s]."""

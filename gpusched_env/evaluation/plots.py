@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
-from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
+from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.problem.instance import Instance
 from gpusched_env.support.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
@@ -21,28 +21,43 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# label -> problem and event log of each seed
+Runs = dict[str, list[tuple[Instance, EventLog]]]
 STEPS: Final = 300  # with more steps, means over bins are drawn; a line that changes in every pixel is a grey block
 
 
 def plot_runs(
-    instance: Instance,
-    logs: Mapping[str, EventLog],
+    instance: Instance | Sequence[Instance],
+    logs: Mapping[str, EventLog | Sequence[EventLog]],
     path: str | Path | None = None,
     title: str = "",
     window: Window | None = None,
 ) -> Figure:
-    """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each run.
+    """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each scheduler.
 
-    The axis of JCT is logarithmic. If there is only one run, its schedule is drawn below as a Gantt chart.
+    The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, with a band
+    from the lowest to the highest seed, and the other lines are means over the seeds. A single run is also drawn as a
+    Gantt chart.
 
-    ``logs`` : label -> event log of a run of ``instance``. ``path`` : figure to save, .png, .svg or .pdf; None = do not
-    save. ``window`` : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`.
+    Parameters
+    ----------
+    instance : the problem, or those of several seeds
+    logs : label -> event log of a run of the problem, or one log for each problem
+    path : figure to save, .png, .svg or .pdf; None = do not save
+    window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
 
     Raises
     ------
-    GpuschedError : no run, or an unknown suffix
+    GpuschedError : no run, another number of logs than of problems, or an unknown suffix
     """
-    if not logs:
+    problems = [instance] if isinstance(instance, Instance) else list(instance)
+    runs: Runs = {}
+    for label, played in logs.items():
+        mine = [played] if isinstance(played, EventLog) else list(played)
+        if len(mine) != len(problems):
+            raise GpuschedError(f"plot_runs: {len(mine)} event logs of {label!r} for {len(problems)} problems")
+        runs[label] = list(zip(problems, mine, strict=True))
+    if not runs or not problems:
         raise GpuschedError("plot_runs: give at least one run")
     if path is not None:
         check_suffix(path)
@@ -50,17 +65,23 @@ def plot_runs(
     from matplotlib.figure import Figure
 
     rows = -(-len(logs) // 4)
-    single = len(logs) == 1
+    single = len(logs) == 1 and len(problems) == 1
     figure = Figure(figsize=(11, 5.2 + 0.22 * rows + 4.5 * single), layout="constrained")
     grid = figure.add_gridspec(2 + single, 2, width_ratios=(1, 1.25), height_ratios=(1, 1, 2.2)[: 2 + single])
     jct, use, queue = figure.add_subplot(grid[:2, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
     use.sharex(queue)
-    _draw_jct(jct, instance, logs, window)
-    _draw_over_time(use, queue, instance, logs)
+    _draw_jct(jct, runs, window)
+    _draw_over_time(use, queue, runs)
     if single:
-        _draw_schedule(figure.add_subplot(grid[2, :]), instance, *logs.values())
+        ((problem, log),) = next(iter(runs.values()))
+        _draw_schedule(figure.add_subplot(grid[2, :]), problem, log)
     handles, labels = jct.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False)
+    legend = {"loc": "outside lower center", "ncols": min(4, len(logs)), "frameon": False}
+    if len(problems) > 1:
+        legend["title"] = (
+            f"left: jobs of all {len(problems)} seeds, bands: lowest to highest seed; right: means over the seeds"
+        )
+    figure.legend(handles, labels, **legend)
     if title:
         figure.suptitle(title)
     if path is not None:
@@ -68,43 +89,62 @@ def plot_runs(
     return figure
 
 
-def _draw_jct(axes: Axes, instance: Instance, logs: Mapping[str, EventLog], window: Window | None) -> None:
-    rows = tracked(len(instance.workload), window)
-    jcts = {label: np.sort(job_times(instance, log)["jct_s"][rows]) for label, log in logs.items()}
-    shortest, longest = np.inf, 0.0
-    for number, (label, values) in enumerate(jcts.items()):
-        done = values[np.isfinite(values) & (values > 0)]
-        share = np.arange(1, len(done) + 1) / len(values)
-        axes.step(done, share, where="post", label=label, **_style(number, len(jcts)))
-        if len(done):
-            shortest, longest = min(shortest, done[0]), max(longest, done[-1])
-    if longest > 0:
-        log_time_axis(axes, shortest / 1.3, longest * 1.3)
+def _draw_jct(axes: Axes, runs: Runs, window: Window | None) -> None:
+    jcts = {
+        label: [job_times(problem, log)["jct_s"][tracked(problem, window)] for problem, log in played]
+        for label, played in runs.items()
+    }
+    done = np.concatenate([values[np.isfinite(values) & (values > 0)] for one in jcts.values() for values in one])
+    for number, (label, seeds) in enumerate(jcts.items()):
+        style = _style(number, len(jcts))
+        pooled = np.sort(np.concatenate(seeds))
+        shown = pooled[np.isfinite(pooled) & (pooled > 0)]
+        share = np.arange(1, len(shown) + 1) / len(pooled)
+        axes.step(shown, share, where="post", label=label, **style)
+        if len(seeds) > 1 and len(done):
+            at = np.geomspace(done.min(), done.max(), STEPS)
+            shares = [np.searchsorted(np.sort(values), at, side="right") / len(values) for values in seeds]
+            low, high = np.min(shares, axis=0), np.max(shares, axis=0)
+            axes.fill_between(at, low, high, step="post", color=style["color"], alpha=0.13, linewidth=0)
+    if len(done):
+        log_time_axis(axes, done.min() / 1.3, done.max() * 1.3)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("job completion time (log scale)")
     axes.set_ylabel("share of jobs finished within it")
     tidy(axes)
 
 
-def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[str, EventLog]) -> None:
+def _draw_over_time(use: Axes, queue: Axes, runs: Runs) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    start = float(instance.workload.jobs["arrival_s"].min())
-    ends = {label: end_of_run(instance, log) for label, log in logs.items()}
-    unit = unit_for([max(ends.values()) - start])
-    edges = np.linspace(start, max(start + 1e-9, *ends.values()), STEPS + 1)
-    for number, (label, log) in enumerate(logs.items()):
+    lengths = [end_of_run(problem, log) - _start(problem) for played in runs.values() for problem, log in played]
+    unit = unit_for([max(lengths)])
+    edges = np.linspace(0.0, max(1e-9, *lengths), STEPS + 1)  # [s] since the first arrival of each seed
+    for number, played in enumerate(runs.values()):
+        style = _style(number, len(runs))
         for axes, series, scale in (
-            (use, held_gpus(instance, log), 100 / instance.cluster.gpus),
-            (queue, jobs_waiting(log), 1.0),
+            (use, held_gpus, 100 / played[0][0].cluster.gpus),
+            (queue, lambda _, log: jobs_waiting(log), 1.0),
         ):
-            times, values = series.drawn(edges, ends[label])
-            axes.step((times - start) / unit.seconds, values * scale, where="post", **_style(number, len(logs)))
-    last_arrival = (float(instance.workload.jobs["arrival_s"].max()) - start) / unit.seconds
+            if len(played) == 1:
+                ((problem, log),) = played
+                start = _start(problem)
+                times, values = series(problem, log).drawn(start + edges, end_of_run(problem, log))
+                axes.step((times - start) / unit.seconds, values * scale, where="post", **style)
+            else:
+                drawn = np.array([_binned(series(problem, log), problem, log, edges) for problem, log in played])
+                axes.step(edges[:-1] / unit.seconds, drawn.mean(0) * scale, where="post", **style)
+    problems = [problem for problem, _ in next(iter(runs.values()))]
+    arrivals = [float(problem.workload.jobs["arrival_s"].max()) - _start(problem) for problem in problems]
+    first, last = min(arrivals) / unit.seconds, max(arrivals) / unit.seconds
     for axes in (use, queue):
-        axes.axvline(last_arrival, color="#777777", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0.5)
+        if len(problems) == 1:
+            axes.axvline(last, color="#777777", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0.5)
+        else:
+            axes.axvspan(first, last, color="#777777", alpha=0.15, linewidth=0, zorder=0.5)
     # x is in data coordinates, and y is a share of the height of the axes.
-    use.text(last_arrival, 1.02, "last arrival", transform=use.get_xaxis_transform(), ha="center", fontsize=8)
+    words = "last arrival" if len(problems) == 1 else "last arrivals"
+    use.text((first + last) / 2, 1.02, words, transform=use.get_xaxis_transform(), ha="center", fontsize=8)
     use.set_ylim(0, 102)
     use.set_ylabel("GPUs held [%]")
     use.tick_params(labelbottom=False)
@@ -112,10 +152,21 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     queue.yaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     queue.set_ylabel("jobs waiting")
     queue.set_xlabel(f"time since the first arrival [{unit.sign}]")
-    queue.set_xlim(0, (edges[-1] - start) / unit.seconds)
+    queue.set_xlim(0, edges[-1] / unit.seconds)
     tidy(use)
     tidy(queue)
     use.figure.align_ylabels([use, queue])
+
+
+def _start(instance: Instance) -> float:
+    return float(instance.workload.jobs["arrival_s"].min())
+
+
+def _binned(series: StepFunction, instance: Instance, log: EventLog, edges: np.ndarray) -> np.ndarray:
+    """Return the mean in each bin of a run, whose time begins at its first arrival; 0 after the end of the run."""
+    start, end = _start(instance), end_of_run(instance, log)
+    area = series.integral(np.minimum(start + edges, end))
+    return np.diff(area) / np.diff(edges)
 
 
 def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:

@@ -35,15 +35,17 @@ class RunResult:
     bounds : name of a metric -> lower bound; not all metrics have one
     digest : SHA-256 of the event log
     window : arrival ranks of the tracked jobs; None = all jobs
-    spec : spec of the scheduler as given; None for a Python object, and in older files
+    spec : spec of the scheduler as typed; of a Python object the spec that builds an equal one, None if none does
     wall_s : wall-clock time of the simulation [s]; not written to files
     log : the event log; None if it was not kept; not written to files
     caveats : what was dropped of a log, noted about it or ignored, in words -> number of rows or jobs
+    name : label of the scheduler that its user gave, as in NAME=SPEC; None = none
+    outside : what the scheduler needs to be itself and the problem lacks, in words such as "GPU sharing"
 
     Notes
     -----
-    Equality of results ignores ``spec``, because two specs can mean the same run, ``wall_s``, because it varies, and
-    ``log``, because ``digest`` identifies it.
+    Equality of results ignores ``spec`` and ``name``, because two specs can mean the same run, ``wall_s``, because it
+    varies, and ``log``, because ``digest`` identifies it.
     """
 
     scenario: str
@@ -58,6 +60,13 @@ class RunResult:
     wall_s: float = field(default=math.nan, compare=False)
     log: EventLog | None = field(default=None, compare=False, repr=False)
     caveats: dict[str, int] = field(default_factory=dict)
+    name: str | None = field(default=None, compare=False)
+    outside: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name that tables, figures and files print: the user's, or else the spec."""
+        return self.name or self.spec or self.scheduler.name
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, which is the same for equal runs on every machine; NaN becomes None."""
@@ -65,13 +74,14 @@ class RunResult:
             "scenario": self.scenario,
             "fingerprint": self.fingerprint,
             "seed": self.seed,
+            "label": self.label,
             "spec": self.spec,
             "scheduler": plain(dataclasses.asdict(self.scheduler)),
             "window": None if self.window is None else list(self.window),
             "metrics": {name: None if math.isnan(value) else value for name, value in self.metrics.items()},
             "bounds": dict(self.bounds),
             "digest": self.digest,
-        } | ({"caveats": dict(self.caveats)} if self.caveats else {})
+        } | {name: kept for name, kept in (("caveats", dict(self.caveats)), ("outside", list(self.outside))) if kept}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunResult:
@@ -93,6 +103,8 @@ class RunResult:
                 spec=None if data.get("spec") is None else str(data["spec"]),
                 window=None if data["window"] is None else (int(data["window"][0]), int(data["window"][1])),
                 caveats={str(words): int(count) for words, count in data.get("caveats", {}).items()},
+                name=_own_name(data),
+                outside=tuple(str(words) for words in data.get("outside", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise GpuschedError(f"not a result: {type(error).__name__}: {error}") from error
@@ -112,9 +124,29 @@ class RunResult:
         return self.metrics[name] / self.bounds[name]
 
 
-def write_json(results: Iterable[RunResult], path: str | Path) -> None:
-    """Write results as JSON that :func:`read_json` reads; times are in seconds, and equal runs give equal bytes."""
-    data = {"format": FORMAT, "results": [result.as_dict() for result in results]}
+class Results(list[RunResult]):
+    """Results of several runs, as a list."""
+
+    def to_frame(self) -> Any:
+        """Return a table of pandas with one row per run and the columns of :func:`write_csv`; times are in seconds.
+
+        Raises
+        ------
+        GpuschedError : pandas is not installed
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise GpuschedError("to_frame needs pandas: pip install pandas; write_csv writes without it") from error
+        return DataFrame(csv_rows(self))
+
+
+def write_json(results: Iterable[RunResult], path: str | Path, **more: Any) -> None:
+    """Write results as JSON that :func:`read_json` reads; times are in seconds, and equal runs give equal bytes.
+
+    ``more`` : further fields of the file
+    """
+    data = {"format": FORMAT, **more, "results": [result.as_dict() for result in results]}
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
@@ -137,11 +169,17 @@ def read_json(path: str | Path) -> list[RunResult]:
         raise GpuschedError(f"{path}: {error}") from error
 
 
-def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
+def write_csv(results: Sequence[RunResult], path: str | Path, **more: str) -> None:
     """Write results as CSV with one line per result; times are in seconds.
 
-    The columns are scenario, seed, scheduler, the metrics, the bounds as ``bound_NAME``, and the caveats if any.
+    The columns are scenario, seed, scheduler (its label), the metrics, the bounds as ``bound_NAME``, and caveats and
+    ``outside`` if any. ``more`` : further columns, the same in each line
     """
+    _write(path, csv_of(csv_rows(results, **more)))
+
+
+def csv_rows(results: Sequence[RunResult], **more: str) -> list[dict[str, Any]]:
+    """Return the lines of :func:`write_csv` as dictionaries."""
     rows = []
     for result in results:
         data = result.as_dict()
@@ -149,8 +187,8 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
             {
                 "scenario": result.scenario,
                 "seed": result.seed,
+                "scheduler": result.label,
                 "spec": result.spec,
-                "scheduler": result.scheduler.name,
                 "parameters": json.dumps(data["scheduler"]["parameters"], sort_keys=True),
                 "clairvoyant": result.scheduler.clairvoyant,
                 "first_job": "" if result.window is None else result.window[0],
@@ -161,8 +199,10 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
                 "fingerprint": result.fingerprint,
             }
             | ({"caveats": "; ".join(result.told)} if result.caveats else {})
+            | ({"outside": "; ".join(result.outside)} if result.outside else {})
+            | more
         )
-    _write(path, csv_of(rows))
+    return rows
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -187,6 +227,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return str(value)
+
+
+def _own_name(data: Mapping[str, Any]) -> str | None:
+    """Return the label of a result's data if it is a name that a user gave; older files have none."""
+    label = data.get("label")
+    return None if label in (None, data.get("spec") or data["scheduler"]["name"]) else str(label)
 
 
 def _write(path: str | Path, text: str) -> None:

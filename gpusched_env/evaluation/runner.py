@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes, runs_here
 from gpusched_env.evaluation.progress import ProgressBar
-from gpusched_env.evaluation.results import RunResult, plain
+from gpusched_env.evaluation.results import Results, RunResult, plain
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import Window, lower_bounds, summarise
 from gpusched_env.problem.instance import Instance, SchedulerInfo
@@ -60,23 +60,25 @@ class Task:
     window: Window | None
     keep_log: bool
     until: Until | None = None  # the run stops when these jobs have finished
+    name: str | None = None  # label of the scheduler, of a user
 
 
 def evaluate(
     scenario: str | Scenario,
-    schedulers: Sequence[str | Scheduler],
+    schedulers: Sequence[str | Scheduler] | Mapping[str, str | Scheduler],
     seeds: Iterable[int],
     workers: int = 1,
     window: Window | None = None,
     progress: bool = True,
     keep_logs: bool | Collection[int] = False,
-) -> list[RunResult]:
+) -> Results:
     """Run every scheduler on every seed.
 
     Parameters
     ----------
     scenario : a scenario, or the name of a registered scenario
-    schedulers : specs for :func:`gpusched_env.baselines.make_scheduler`, or schedulers; each run gets its own copy
+    schedulers : specs for :func:`gpusched_env.baselines.make_scheduler`, or schedulers, of which each run gets its own
+        copy; a mapping gives them names in tables, as the spec ``NAME=SPEC`` does
     seeds : seeds of the scenario; all schedulers run on the same seeds
     workers : number of processes, at most one per core; -1 = one per core. Results do not depend on it
     window : (first, last), where jobs with arrival ranks ``first <= rank < last`` are tracked; None = the tracked
@@ -87,7 +89,7 @@ def evaluate(
 
     Returns
     -------
-    list : one result per run; first all seeds of the first scheduler, then all seeds of the second, and so on
+    Results : a list of one result per run: all seeds of the first scheduler, then all seeds of the second, and so on
 
     Raises
     ------
@@ -99,7 +101,9 @@ def evaluate(
         from gpusched_env.scenarios import get_scenario
 
         scenario = get_scenario(scenario)
-    players, draws = list(schedulers), list(seeds)
+    names: list[str | None] = list(schedulers) if isinstance(schedulers, Mapping) else [None] * len(schedulers)
+    players = list(schedulers.values() if isinstance(schedulers, Mapping) else schedulers)
+    draws = list(seeds)
     if not players or not draws:
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
@@ -110,7 +114,9 @@ def evaluate(
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.
     order = [(p, s) for s in range(len(draws)) for p in range(len(players))]
     kept = set(draws if keep_logs else ()) if isinstance(keep_logs, bool) else set(keep_logs)
-    tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept) for p, s in order]
+    tasks = [
+        Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept, name=names[p]) for p, s in order
+    ]
     found: dict[tuple[int, int], RunResult] = {}
     try:
         with ProgressBar(len(tasks), progress) as bar:
@@ -121,7 +127,7 @@ def evaluate(
         raise Interrupted([found[place] for place in sorted(found)], len(tasks)) from stop
     finally:
         _desk.clear()
-    return [found[place] for place in sorted(found)]
+    return Results(found[place] for place in sorted(found))
 
 
 def drawn(task: Task) -> Instance:
@@ -149,6 +155,7 @@ def result_of(
     task: Task, scheduler: Scheduler, instance: Instance, bounds: dict[str, float], log: EventLog, wall_s: float
 ) -> RunResult:
     """Return the result of a task that has been played; ``bounds`` are :func:`~gpusched_env.metrics.lower_bounds`."""
+    name, spec = _called(task.scheduler)
     return RunResult(
         scenario=task.scenario.name,
         fingerprint=task.fingerprint,
@@ -158,11 +165,23 @@ def result_of(
         bounds=dict(bounds),
         digest=log.digest(),
         window=task.window,
-        spec=task.scheduler if isinstance(task.scheduler, str) else None,
+        spec=spec or None,
         wall_s=wall_s,
         log=log if task.keep_log else None,
         caveats=_desk.caveats(task, instance),
+        name=task.name or name,
     )
+
+
+def _called(scheduler: str | Scheduler) -> tuple[str | None, str]:
+    """Return the name, None if the spec is the label, and the spec of a scheduler."""
+    from gpusched_env.baselines.registry import split_name
+    from gpusched_env.baselines.specs import described, spec_of
+
+    if isinstance(scheduler, str):
+        return split_name(scheduler)
+    spec = spec_of(scheduler)
+    return (None if spec else described(scheduler)), spec
 
 
 def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResult]:
@@ -188,11 +207,15 @@ class _Desk:
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
 
     def caveats(self, task: Task, instance: Instance) -> dict[str, int]:
-        """Return what was dropped of the log of a task, noted about it or ignored, in words."""
+        """Return what was dropped of the log of a task, noted about it, ignored or assumed, in words."""
+        from gpusched_env.scenarios.assumed import Scenario, assumed
+
         read = self.scenario[1] if self.scenario is not None and self.scenario[0] == task.fingerprint else task.scenario
         report = getattr(read, "trace_report", None)
         groups = {} if report is None else {"dropped": report.dropped, "noted": report.notes}
         groups["ignored"] = instance.ignored
+        if isinstance(read, Scenario):
+            groups["assumed"] = assumed(read, instance.workload)
         return {f"{kind}: {words}": count for kind, found in groups.items() for words, count in found.items()}
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:

@@ -1,23 +1,31 @@
-"""Tables for the terminal, with one row per scheduler, one column per metric, and the lower bound as the last row."""
+"""Comparisons of schedulers as tables: a row per scheduler, a column per metric, the lower bound as the last row."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import string
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
+from gpusched_env.metrics import COLUMN_OF, LEAST_SEEDS, Interval, mean_interval, paired_ratio
 from gpusched_env.support.consoles import console as standard_console
-from gpusched_env.support.units import Unit, three_digits, unit_for
+from gpusched_env.support.tables import Cell, Heading, Row, Table
+from gpusched_env.support.units import Unit, metric_unit, three_digits
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
+RATIO: Final = "ratio"  # column: the metric of the column before it / that of the reference, paired by seed
+X_BOUND: Final = "x_bound"  # column: mean JCT / its lower bound
+FINISHED: Final = "finished_share"  # column: share of the jobs that finished
+COMPUTED: Final = (RATIO, X_BOUND, FINISHED)
+BOUND: Final = "lower bound"
 DEFAULT_METRICS: Final = (
     "mean_jct_s",
+    RATIO,
+    X_BOUND,
     "p99_jct_s",
     "makespan_s",
     "mean_queueing_s",
@@ -26,7 +34,7 @@ DEFAULT_METRICS: Final = (
     "preemptions_per_job",
 )
 # Metrics for scenarios in which gangs contend for links: DEFAULT_METRICS and the share of communication.
-LINK_METRICS: Final = (*DEFAULT_METRICS[:3], "communication_share", *DEFAULT_METRICS[3:])
+LINK_METRICS: Final = (*DEFAULT_METRICS[:5], "communication_share", *DEFAULT_METRICS[5:])
 # Metrics that come first if some job has a deadline
 DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
@@ -38,14 +46,22 @@ HEADINGS: Final = {
     "admitted_share": "admitted",
     "admitted_met": "met of admitted",
     "mean_tardiness_s": "tardiness",
+    X_BOUND: "x bound",
+    FINISHED: "finished",
 }
 
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
     """Return the metrics that a comparison shows by default, with those of contended ``links``."""
     metrics = LINK_METRICS if links else DEFAULT_METRICS
-    has_deadlines = all(DEADLINE_METRICS[0] in result.metrics for result in results)
-    return (*DEADLINE_METRICS, *metrics) if has_deadlines else metrics
+    if scored_metric(results) != DEADLINE_METRICS[0]:
+        return metrics
+    return (DEADLINE_METRICS[0], RATIO, *DEADLINE_METRICS[1:], *(name for name in metrics if name != RATIO))
+
+
+def scored_metric(results: Iterable[RunResult]) -> str:
+    """Return the metric by which tables sort schedulers: the share of deadlines met if jobs have some, or mean JCT."""
+    return DEADLINE_METRICS[0] if all(DEADLINE_METRICS[0] in result.metrics for result in results) else "mean_jct_s"
 
 
 def rank_key(group: Sequence[RunResult]) -> float:
@@ -54,33 +70,11 @@ def rank_key(group: Sequence[RunResult]) -> float:
     Without deadlines, the key is inf for a scheduler that left jobs unfinished, because a mean over its finished jobs
     leaves out long jobs.
     """
-    if all(DEADLINE_METRICS[0] in run.metrics for run in group):
+    if scored_metric(group) == DEADLINE_METRICS[0]:
         return -mean_interval([run.metrics[DEADLINE_METRICS[0]] for run in group]).mean
     if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
         return math.inf
     return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean
-
-
-def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Return the label of each result's scheduler: its name, or its spec if several have this name.
-
-    If such a scheduler has no spec, because it was given as an object, the label is its name with the parameters that
-    differ.
-    """
-    played: dict[str, list[dict[str, object]]] = {}
-    for result in results:
-        variants = played.setdefault(result.scheduler.name, [])
-        if result.scheduler.parameters not in variants:
-            variants.append(result.scheduler.parameters)
-    labels = []
-    for result in results:
-        variants, own = played[result.scheduler.name], result.scheduler.parameters
-        differing = [key for key in own if any(other.get(key) != own[key] for other in variants)]
-        label = result.scheduler.name
-        if differing:
-            label = result.spec or f"{label}:{','.join(f'{key}={own[key]}' for key in differing)}"
-        labels.append(label)
-    return labels
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
@@ -97,113 +91,190 @@ def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
         names = ", ".join(sorted({result.scenario for result in results}))
         raise GpuschedError(f"results of several scenarios or tracked windows ({names}): compare one at a time")
     groups: dict[str, list[RunResult]] = {}
-    for label, result in zip(scheduler_labels(results), results, strict=True):
-        groups.setdefault(label, []).append(result)
+    for result in results:
+        groups.setdefault(result.label, []).append(result)
     for label, group in groups.items():
         group.sort(key=lambda result: result.seed)
         if len({result.seed for result in group}) < len(group):
-            raise GpuschedError(f"scheduler {label!r} has two results for one seed")
+            raise GpuschedError(f"scheduler {label!r} has two results for one seed; name one of them, as in ours=SPEC")
     return groups
 
 
-def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS) -> Table:
+def metric_words(metric: str) -> str:
+    """Return the name of a metric in words, such as "mean JCT" of ``mean_jct_s``."""
+    return HEADINGS.get(metric, metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT"))
+
+
+def unit_of(name: str, intervals: Iterable[Interval]) -> Unit:
+    """Choose the unit of a metric's column: that of times, per cent, or no unit."""
+    kind = "share" if name == FINISHED else "" if name == X_BOUND else COLUMN_OF[name].unit
+    if kind == "s":
+        return metric_unit(interval.mean for interval in intervals)
+    return Unit("%", 0.01) if kind == "share" else Unit("", 1.0)
+
+
+def heading(name: str, unit: Unit) -> Heading:
+    """Return the heading of a metric's column; its tooltip is the formula."""
+    text = metric_words(name)
+    title, better = ("", "min") if name in COMPUTED else (COLUMN_OF[name].formula, COLUMN_OF[name].better)
+    return Heading(f"{text} [{unit.sign}]" if unit.sign else text, title=title, better=better or "min", key=name)
+
+
+def number(interval: Interval, unit: Unit) -> Cell:
+    """Return a cell with a mean, and half the width of its interval if there are enough seeds for one."""
+    if not math.isfinite(interval.mean):
+        return Cell("-", interval=interval)
+    text = three_digits(interval.mean / unit.seconds)
+    decimals = len(text.partition(".")[2])
+    half = interval.half_width / unit.seconds
+    shown = math.isfinite(half) and interval.count >= LEAST_SEEDS
+    return Cell(text, interval.mean, detail=f"± {half:,.{decimals}f}" if shown else "", interval=interval)
+
+
+def comparison_table(
+    results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, reference: str | None = None
+) -> Table:
     """Return a table that compares schedulers on a scenario.
 
-    Each scheduler has a row. The scheduler with the best mean JCT comes first (with deadlines: the one that meets
-    most), and the last row is the lower bound. A cell has the mean over seeds. With two or more seeds, the mean is
-    followed by "±" and half the width of the mean's 95 % interval (Student t).
+    Each scheduler has a row, the one with the best mean JCT first (with deadlines: the one that meets most); the last
+    row is the lower bound. A cell has the mean over seeds, and "±" half the width of its 95 % interval (Student t) if
+    there are at least three seeds. Notes tell which rows have equal schedules, or miss what their scheduler needs.
 
     Parameters
     ----------
-    metrics : names of the columns, from :data:`gpusched_env.metrics.COLUMNS`
+    metrics : the columns: names of :data:`gpusched_env.metrics.COLUMNS`; "ratio", the metric before it divided by that
+        of the reference (:func:`gpusched_env.metrics.paired_ratio`); "x_bound", the mean JCT / its lower bound
+    reference : label of the scheduler to which ratios refer; None = the first row
 
     Raises
     ------
-    GpuschedError : the results cannot be compared, or a metric is unknown
+    GpuschedError : the results cannot be compared, or a metric or the reference is unknown
     """
-    from rich.table import Table
-
-    for name in metrics:
-        if name not in COLUMN_OF:
-            raise GpuschedError(unknown_name("metric", name, COLUMN_OF))
-    groups = by_scheduler(results)
+    by_scheduler(results)
+    given, results = len(results), _apart(results)
+    groups, scored = by_scheduler(results), scored_metric(results)
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
-    seeds = sorted({result.seed for result in results})
-    some = f"{len(seeds)} seeds, mean ± 95 % interval" if len(seeds) > 1 else f"seed {seeds[0]}"
-    table = Table(title=f"{results[0].scenario}: {some}", title_justify="left", caption_justify="left")
-    table.add_column("scheduler", no_wrap=True)
-    cells: dict[str, list[str]] = {label: [label + ("*" if _clairvoyant(groups[label]) else "")] for label in order}
-    bounds = ["lower bound"]
+    first = order[0] if reference is None else reference
+    if first not in groups:
+        raise GpuschedError(f"reference: {unknown_name('label', first, groups)}")
+    if any(run.metrics["finished"] < run.metrics["jobs"] for run in results):
+        metrics = (*metrics, FINISHED)
+    marks, notes = _notes(groups, order)
+    if len(results) < given:
+        notes.append(("", "every seed gives the same schedules, so all count as one"))
+    columns, bounds = [Heading("scheduler", text=True)], [Cell(BOUND)]
+    rows = {label: [Cell(label, notes=marks[label])] for label in order}
+    before = scored
     for name in metrics:
-        columns = {label: mean_interval([r.metrics[name] for r in groups[label]]) for label in order}
-        bound = mean_interval([r.bounds[name] for r in _one_per_seed(results)]) if name in results[0].bounds else None
-        unit = unit_for(i.mean for i in columns.values()) if COLUMN_OF[name].unit == "s" else None
-        table.add_column(_heading(name, unit), justify="right", no_wrap=True)
-        bounds.append("" if bound is None else _cell(name, bound, unit))
+        if name == RATIO:
+            words = f"{metric_words(before)} / that of {first} on the same seeds"
+            column, bound = Heading(f"x {first}", title=words, key=f"{before}_{RATIO}"), Cell("")
+            cells = {label: _ratio(groups[label], groups[first], before) for label in order}
+            how = f"{', 95 % interval (Student t of the logarithms)' * (len(groups[first]) >= LEAST_SEEDS)}"
+            notes.append(("", f"x {first}: {words}, geometric mean{how}"))
+        else:
+            column, cells, bound = _column(name, groups, results)
+            before = name if name in COLUMN_OF else before
+        columns.append(column)
+        bounds.append(bound)
         for label in order:
-            cells[label].append(_cell(name, columns[label], unit))
-        if name == "mean_jct_s":
-            table.add_column("x bound", justify="right", no_wrap=True)
-            bounds.append("1")
-            for label in order:
-                cells[label].append(_cell("", mean_interval([r.against_bound() for r in groups[label]]), None))
-    if any(r.metrics["finished"] < r.metrics["jobs"] for r in results):
-        table.add_column("finished", justify="right", no_wrap=True)
-        bounds.append("")
-        for label in order:
-            shares = [r.metrics["finished"] / r.metrics["jobs"] for r in groups[label]]
-            cells[label].append(_cell("utilisation", mean_interval(shares), None))
-    for label in order:
-        table.add_row(*cells[label], end_section=label == order[-1])
-    table.add_row(*bounds, style="dim")
-    if any(_clairvoyant(group) for group in groups.values()):
-        table.caption = "* reads true run times"
-    return table
-
-
-def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], console: Console) -> list[Table]:
-    """Return :func:`comparison_table`; if it is too wide for the console, several tables with fewer metrics each."""
-    from rich.measure import Measurement
-
-    table = comparison_table(results, metrics)
-    needed = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
-    if needed <= console.width or len(metrics) == 1:
-        return [table]
-    half = (len(metrics) + 1) // 2
-    return [*comparison_tables(results, metrics[:half], console), *comparison_tables(results, metrics[half:], console)]
+            rows[label].append(cells[label])
+    body = [*(Row(rows[label]) for label in order), Row(bounds, bound=True)]
+    return Table(_caption(results), columns, body, sorted_by=1, notes=list(dict.fromkeys(notes)))
 
 
 def print_comparison(
     results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, console: Console | None = None
 ) -> None:
-    """Print :func:`comparison_table`, in several tables if the console is too narrow; None = standard output."""
+    """Print :func:`comparison_table`, with the columns that fit the console; None = standard output."""
     out = console or standard_console()
-    for table in comparison_tables(results, metrics, out):
-        out.print(table)
+    out.print(comparison_table(results, metrics).fitting(out.width))
 
 
-def _clairvoyant(group: list[RunResult]) -> bool:
-    return group[0].scheduler.clairvoyant
+def _apart(results: Sequence[RunResult]) -> Sequence[RunResult]:
+    """Return the results without repetitions: those of one seed if every seed gave the same schedules."""
+    first = {run.label: run for run in reversed(results)}
+    if all(run.digest == first[run.label].digest for run in results):
+        return [run for run in results if run is first[run.label]]
+    return results
 
 
-def _one_per_seed(results: Sequence[RunResult]) -> list[RunResult]:
-    return list({result.seed: result for result in results}.values())
+def _column(
+    name: str, groups: Mapping[str, list[RunResult]], results: Sequence[RunResult]
+) -> tuple[Heading, dict[str, Cell], Cell]:
+    """Return the heading of a column, its cell for each scheduler, and that of the bound."""
+    if name not in COMPUTED and any(name not in run.metrics for run in results):
+        if name in COLUMN_OF:
+            raise GpuschedError(f"metric {name!r}: these runs have none; leave it out")
+        raise GpuschedError(unknown_name("metric", name, [*COLUMN_OF, *COMPUTED]))
+    means = {label: mean_interval([_value(name, run) for run in runs]) for label, runs in groups.items()}
+    unit = unit_of(name, means.values())
+    one_per_seed = list({result.seed: result for result in results}.values())
+    bounds = [run.bounds[name] for run in one_per_seed if name in run.bounds]
+    bound = number(mean_interval(bounds), unit) if bounds else Cell("1" if name == X_BOUND else "")
+    return heading(name, unit), {label: number(mean, unit) for label, mean in means.items()}, bound
 
 
-def _heading(name: str, unit: Unit | None) -> str:
-    text = HEADINGS.get(name, name.removesuffix("_s").replace("_", " ").replace("jct", "JCT"))
-    if unit is not None:
-        return f"{text} \\[{unit.sign}]"
-    return f"{text} \\[%]" if COLUMN_OF[name].unit == "share" else text
+def _value(name: str, run: RunResult) -> float:
+    if name == X_BOUND:
+        return run.against_bound()
+    return run.metrics["finished"] / run.metrics["jobs"] if name == FINISHED else run.metrics[name]
 
 
-def _cell(name: str, interval: Interval, unit: Unit | None) -> str:
-    scale = 1.0 / unit.seconds if unit is not None else 1.0
-    if name in COLUMN_OF and COLUMN_OF[name].unit == "share":
-        scale = 100.0
-    text = three_digits(interval.mean * scale)
-    half = interval.half_width * scale
-    if not math.isfinite(half):
-        return text
-    decimals = len(text.partition(".")[2])
-    return f"{text} ± {half:,.{decimals}f}"
+def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: str) -> Cell:
+    """Return the cell of a paired ratio over the seeds of both; a dash if some value is not positive."""
+    if runs is reference:
+        return Cell("1", 1.0, interval=Interval(1.0, 1.0, 1.0, len(runs)))
+    other = {run.seed: run.metrics[metric] for run in reference}
+    pairs = [(run.metrics[metric], other[run.seed]) for run in runs if run.seed in other]
+    if not pairs or not all(value > 0 for pair in pairs for value in pair):
+        return Cell("-")
+    ratio = paired_ratio(*zip(*pairs, strict=True))
+    detail = f"[{ratio.low:.3f}, {ratio.high:.3f}]" if ratio.count >= LEAST_SEEDS else ""
+    return Cell(f"{ratio.mean:.3f}", ratio.mean, detail=detail, interval=ratio)
+
+
+def _notes(
+    groups: Mapping[str, list[RunResult]], order: Sequence[str]
+) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+    """Return the marks of each scheduler, and the notes: what it reads, what it lacks, whose schedules are equal."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for label in order:
+        alike.setdefault(tuple(run.digest for run in groups[label]), []).append(label)
+        lacking.setdefault(tuple(dict.fromkeys(need for run in groups[label] for need in run.outside)), []).append(
+            label
+        )
+    knowing = [label for label in order if groups[label][0].scheduler.clairvoyant]
+    told = [(knowing, "*", "reads true run times")] if knowing else []
+    letters = iter(string.ascii_lowercase)
+    for needs, labels in lacking.items():
+        if needs:
+            told.append((labels, next(letters), f"outside its domain: the problem lacks {', '.join(needs)}"))
+    same = [labels for labels in alike.values() if len(labels) > 1]
+    told += [(labels, next(letters), f"equal event logs on every seed: {', '.join(labels)}") for labels in same]
+    marks = {label: [mark for labels, mark, _ in told if label in labels] for label in order}
+    return marks, [*((mark, text) for _, mark, text in told), *(("", text) for text in _warnings(groups))]
+
+
+def _warnings(groups: Mapping[str, list[RunResult]]) -> Iterable[str]:
+    """Yield what makes a whole table mean little."""
+    runs = [run for group in groups.values() for run in group]
+    seeds = len({run.seed for run in runs})
+    if all(run.metrics["mean_queueing_s"] == 0 for run in runs):
+        yield "nobody waits, whatever the scheduler: nothing to compare; raise the load or take fewer GPUs"
+    if 1 < seeds < LEAST_SEEDS:
+        yield f"{seeds} seeds: an interval means nothing, so there is none; give at least {LEAST_SEEDS}"
+    elif seeds == 1:
+        yield "one seed: there is no interval"
+
+
+def _caption(results: Sequence[RunResult]) -> str:
+    seeds = sorted({result.seed for result in results})
+    some = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    return f"{results[0].scenario}: {some}{spread_in_words(len(seeds))}"
+
+
+def spread_in_words(seeds: int) -> str:
+    """Return what the cells of a table over some seeds hold, after a comma; "" for one seed."""
+    return f", mean{' ± 95 % interval' * (seeds >= LEAST_SEEDS)}" * (seeds > 1)

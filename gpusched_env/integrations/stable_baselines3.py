@@ -18,6 +18,8 @@ from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
 from gpusched_env.envs.options import check_reset_options
 from gpusched_env.errors import GpuschedError
 
+__all__ = ["ClusterVecEnv"]
+
 
 class ClusterVecEnv(VecEnv):
     """A :class:`ClusterVectorEnv` as a ``VecEnv``; it replaces ``DummyVecEnv`` and ``Monitor``.

@@ -7,7 +7,7 @@ one changed line: the first line is a :class:`Head`, and each further line a :cl
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,6 +16,7 @@ import msgspec
 
 from gpusched_env.agents.cards import read_card, shipped_agents
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+from gpusched_env.baselines.domains import NEEDS, needs_met
 from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError, unknown_name
 from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Run, Schema
@@ -27,6 +28,8 @@ from gpusched_env.support.files import write_whole
 
 if TYPE_CHECKING:
     from gpusched_env.agents.cards import Card
+
+__all__ = ["shipped_entries"]
 
 
 SUFFIX: Final = ".jsonl"
@@ -108,16 +111,13 @@ FOLDER: Final = Path(__file__).parent / "baselines"
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # the licence of the repository
 MANY: Final = "makes so many decisions that no entry was made while entries held decisions"
-WHOLE_NODE: Final = "places each copy of a gang on one node; some gangs fit on no node"
 # (track, scheduler) -> reason, for schedulers and agents that fit a track but have no entry in the package
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
     for track, reason, names in (
         ("heterogeneous-v1", MANY, "las las-2d"),
         ("heterogeneous-v1", "ignores GPU types; some jobs cannot run on one of them", "dally"),
-        ("elastic-v0", "decides by deadlines; no job has one", "elasticflow edf edf-admission chronus"),
         ("slo-v0", MANY, "las las-2d"),
-        ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
         ("network-v1", MANY, "themis"),
         ("heterogeneous-v1", MANY, "themis"),
         ("tenants-v0", MANY, "las las-2d tiresias-g themis-lite dally"),
@@ -126,31 +126,27 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
 }
 
 
-def misfit(problem: TrackProblem, name: str) -> str:
-    """Say why a registered scheduler does not fit a track; "" if it fits."""
-    baseline, scenario = BASELINES[name], problem.scenario
-    if name not in (LEARNED, *list_baselines(types=True, sharing=True, sizes=True, tenants=True)):
-        return "needs a parameter that has no default"
+def misfits(problem: TrackProblem) -> dict[str, str]:
+    """Say of each registered scheduler why it does not fit a track; "" if it fits."""
+    met = needs_met(problem.instance(problem.seeds[0]))
+    return {name: _misfit(problem, name, met) for name in BASELINES}
+
+
+def _misfit(problem: TrackProblem, name: str, met: Collection[str]) -> str:
+    baseline = BASELINES[name]
     if baseline.variant_of:
         return "variant of another scheduler"
-    if baseline.needs_links and scenario.network.topology is None:
-        return "needs a network with links"
-    if baseline.needs_types and len(scenario.cluster.gpu_types) == 1:
-        return "needs several GPU types"
-    if baseline.needs_sharing and scenario.sharing is None:
-        return "needs jobs that share GPUs"
-    if baseline.needs_sizes and scenario.workload.elastic is None:
-        return "needs elastic jobs"
-    if baseline.needs_tenants and scenario.tenants is None:
-        return "needs tenants"
-    if not problem.track.clairvoyant and make_scheduler(name).clairvoyant:
+    if lacking := [NEEDS[need].words for need in baseline.needs if need not in met]:
+        return f"needs {lacking[0]}"
+    if not problem.track.clairvoyant and name != LEARNED and make_scheduler(name).clairvoyant:
         return "reads true run times"
     return ""
 
 
 def fitting(problem: TrackProblem) -> list[str]:
-    """Return the specs of all that fit a track: registered schedulers, see :func:`misfit`, and trained agents."""
-    return [name for name in BASELINES if not misfit(problem, name)] + list(agents_of(problem))
+    """Return the specs of all that fit a track: registered schedulers, see :func:`misfits`, agents, and ``also``."""
+    fit = [name for name, reason in misfits(problem).items() if not reason]
+    return [*fit, *agents_of(problem), *problem.track.also]
 
 
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
@@ -163,10 +159,9 @@ def agents_of(problem: TrackProblem) -> dict[str, Card]:
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
     """Return reason -> names of registered schedulers and agents without an entry in the package, variants aside."""
     reasons: dict[str, list[str]] = {}
-    schedulers = list_baselines(types=True, sharing=True, sizes=True, tenants=True, variants=False)
-    for name in (*schedulers, *agents_of(problem)):
-        unfit = misfit(problem, name) if name in BASELINES else ""
-        if reason := unfit or LEFT_OUT.get((problem.name, name), ""):
+    unfit = misfits(problem)
+    for name in (*list_baselines(variants=False), *agents_of(problem)):
+        if reason := unfit.get(name) or LEFT_OUT.get((problem.name, name), ""):
             reasons.setdefault(reason, []).append(name)
     return reasons
 
@@ -201,16 +196,17 @@ def _entry(head: Head, result: Result) -> Entry:
 
 
 def _about(spec: str) -> About:
+    name, _, parameters = spec.partition(":")
+    agent, _, changes = parameters.partition(",")
+    return _about_agent(read_card(agent), changes) if name == LEARNED and agent else _about_scheduler(name, parameters)
 
-    agent, _, name = spec.partition(":")
-    return _about_agent(read_card(name)) if agent == LEARNED and name else _about_scheduler(spec)
 
-
-def _about_scheduler(name: str) -> About:
+def _about_scheduler(name: str, parameters: str) -> About:
+    how = f"The registered scheduler {name} with {parameters or 'its default parameters'}"
     return About(
-        title=name,
+        title=f"{name}:{parameters}" if parameters else name,
         authors=AUTHORS,
-        how=f"The registered scheduler {name} with its default parameters: {BASELINES[name].summary}.",
+        how=f"{how}: {BASELINES[name].summary}.",
         hardware="",
         training_seeds=[],
         link="",
@@ -218,11 +214,12 @@ def _about_scheduler(name: str) -> About:
     )
 
 
-def _about_agent(card: Card) -> About:
+def _about_agent(card: Card, changes: str) -> About:
     return About(
-        title=f"{LEARNED}:{card.name}",
+        title=",".join(filter(None, (f"{LEARNED}:{card.name}", changes))),
         authors=AUTHORS,
-        how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}.",
+        how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}."
+        f"{changes and f' Played with {changes}.'}",
         hardware=f"{card.hours:g} h of training on {card.machine}",
         training_seeds=[card.seeds[use] for use in ("train", "validation")],
         link="",
@@ -253,7 +250,7 @@ def write_baselines(
         folder.mkdir(parents=True, exist_ok=True)
         problem, path = track.problem(log), baseline_file(folder, track.name)
         results = _existing(path, problem)
-        known = [*BASELINES, *agents_of(problem)]
+        known = [*BASELINES, *agents_of(problem), *track.also]
         for name in list(schedulers) or fitting(problem):
             if name not in known:
                 raise SchedulerError(unknown_name("registered scheduler", name, known, "gpusched schedulers list"))

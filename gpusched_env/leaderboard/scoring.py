@@ -1,16 +1,21 @@
-"""Scores of entries, from 0 (FIFO) to 1 (the bound), and comparisons of two entries, paired by seed."""
+"""Scores of entries, comparisons of two entries, paired by seed, and ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_ratio, paired_ratio
+from gpusched_env.portable import arrays
+
+if TYPE_CHECKING:
+    from gpusched_env.leaderboard.tracks import Track
 
 MOST: Final = 1.0  # bound of a metric of which more is better: all of them are shares
+ALIKE: Final = 1.02  # on a track with a reference, entries whose ratio is at most this share a rank
 
 
 class Scored(Protocol):
@@ -27,6 +32,54 @@ class Scored(Protocol):
     @property
     def bounds(self) -> Mapping[str, float | None]:
         """Name of a metric -> lower bound; not all metrics have one."""
+
+
+def score_on(track: Track, runs: Sequence[Scored], base: Sequence[Scored]) -> Interval:
+    """Return the score of an entry on a track: :func:`compared` with the reference, or without one :func:`score`.
+
+    ``base`` : the runs of ``track.base``.
+    """
+    return compared(runs, base, track.metric) if track.reference else score(runs, base, track.metric)
+
+
+def ranked(entries: Mapping[str, Sequence[Scored]], track: Track) -> dict[str, int]:
+    """Return key -> rank of entries that are ranked together, best first; equal ones stay in their order.
+
+    Without a reference, the rank by the mean of the metric; equal means have the same rank. With a reference, entries
+    are sorted by the geometric mean of the metric. The best entry has rank 1; each entry shares the rank of the entry
+    before it unless it is :func:`worse` than the first entry of that rank. Then its rank is 1 + the number of entries
+    before it.
+    """
+    sign = -1.0 if more_is_better(track.metric) else 1.0
+    scale = arrays.log if track.reference else np.asarray
+    means = {key: sign * arrays.mean(scale(_values(runs, track.metric))) for key, runs in entries.items()}
+    ranks: dict[str, int] = {}
+    first = ""  # of the rank
+    for number, key in enumerate(sorted(entries, key=means.__getitem__), 1):
+        differs = not first or means[key] > means[first]
+        if first and track.reference:
+            differs = worse(entries[key], entries[first], track.metric)
+        ranks[key] = number if differs else ranks[first]
+        first = key if differs else first
+    return ranks
+
+
+class _Reached(NamedTuple):
+    seed: int
+    metrics: Mapping[str, float | None]
+    bounds: Mapping[str, float | None]
+
+
+def at_bound(runs: Sequence[Scored], metric: str) -> list[Scored]:
+    """Return runs that reach the bound; they have the metrics that have bounds, and the given one."""
+    most = {metric: MOST} if more_is_better(metric) else {}
+    return [_Reached(run.seed, {**run.bounds, **most}, run.bounds) for run in runs]
+
+
+def worse(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> bool:
+    """Whether an entry differs from a better one: the paired interval excludes 1, and the ratio is above ALIKE."""
+    ratio = compared(rival, runs, metric) if more_is_better(metric) else compared(runs, rival, metric)
+    return ratio.low > 1.0 and ratio.mean > ALIKE
 
 
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:

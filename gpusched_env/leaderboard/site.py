@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes
-from gpusched_env.evaluation.results import RunResult
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
-from gpusched_env.leaderboard.scoring import score
-from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given, unique_labels
+from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given
 from gpusched_env.leaderboard.site_pages import write_pages
 from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_apart, write_lines
-from gpusched_env.leaderboard.site_tables import Shown, ranked
-from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
-from gpusched_env.metrics import Interval
+from gpusched_env.leaderboard.site_tables import Shown, standings
+from gpusched_env.leaderboard.tracks import TRACKS, get_track
 from gpusched_env.reports.pages import need_libraries
 from gpusched_env.support.files import visible
 
@@ -29,7 +23,6 @@ __all__ = ["MARK", "Built", "build_site", "entry_files"]
 MARK: Final = ".gpusched-site"
 SECONDS: Final = 60.0  # limit on CPU time for a run of an entry [s]
 BASELINE_SECONDS: Final = 3_600.0  # the same for a baseline, which the caller trusts; linear programs take long [s]
-FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 
 @dataclass
@@ -92,30 +85,8 @@ def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) 
 
 
 def _shown(kept: Sequence[Given], names: Collection[str], replayed: Mapping[str, Replayed]) -> dict[str, list[Shown]]:
-    """Rank the entries of each track, and score them against the baseline FIFO if it is one of the entries."""
-    entries: dict[str, list[Shown]] = {}
-    for track in (track for track in TRACKS if track.name in names):
-        here = [one for one in kept if one.entry.track == track.name]
-        labels = unique_labels(here)
-        runs = {one.key: replayed[one.key].runs for one in here}
-        fifo = next((runs[one.key] for one in here if one.baseline and one.entry.player.spec == FIFO), None)
-        shown = [
-            Shown(
-                **vars(one),
-                runs=runs[one.key],
-                label=labels[one.key],
-                score=_score(runs[one.key], fifo, track),
-                checked=replayed[one.key].checked,
-            )
-            for one in here
-        ]
-        entries[track.name] = ranked(shown, track.metric)
-    return entries
-
-
-def _score(runs: Sequence[RunResult], fifo: Sequence[RunResult] | None, track: Track) -> Interval:
-    """Return the score of an entry; NaN if there is no entry of FIFO, or if FIFO is at the bound on every seed."""
-    if fifo is not None:
-        with contextlib.suppress(GpuschedError):
-            return score(runs, fifo, track.metric)
-    return Interval(math.nan, math.nan, math.nan, len(runs))
+    """Rank and score the entries of each track."""
+    runs = {key: one.runs for key, one in replayed.items()}
+    checked = {key for key, one in replayed.items() if one.checked}
+    tracks = [track for track in TRACKS if track.name in names]
+    return {one.name: standings([g for g in kept if g.entry.track == one.name], one, runs, checked) for one in tracks}

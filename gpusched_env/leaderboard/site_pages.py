@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.leaderboard.site_runs import packed_file
-from gpusched_env.leaderboard.site_tables import Shown, scored, seed_table, track_table
+from gpusched_env.leaderboard.site_tables import Shown, scored, seed_table, track_tables
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
 from gpusched_env.reports.curves import BINS
@@ -35,14 +35,14 @@ def write_pages(folder: Path, built: Built) -> None:
         tracks,
         title=TITLE,
         entries=built.entries,
-        best={one.name: track_table(built.entries[one.name][:BEST], one.metric, brief=True) for one in tracks},
+        best={one.name: track_tables(built.entries[one.name], one, brief=True, best=BEST) for one in tracks},
         refused=built.reasons(),
         check=WHAT_TO_CHECK if built.differs else "",
     )
     for track in tracks:
         _write_track(folder, track, built.entries[track.name], tracks)
         for shown in built.entries[track.name]:
-            _write_entry(folder, shown, track, len(built.entries[track.name]), tracks)
+            _write_entry(folder, shown, track, tracks)
 
 
 def _write(path: Path, template: str, tracks: Sequence[Track], **fields: Any) -> None:
@@ -58,7 +58,7 @@ def _write_track(folder: Path, track: Track, shown: Sequence[Shown], tracks: Seq
         tracks,
         title=f"Track {track.title}",
         track=track,
-        table=track_table(shown, track.metric),
+        tables=track_tables(shown, track),
         bins=BINS,
         entries=entries,
         seeds=seeds,
@@ -67,7 +67,7 @@ def _write_track(folder: Path, track: Track, shown: Sequence[Shown], tracks: Seq
     )
 
 
-def _write_entry(folder: Path, shown: Shown, track: Track, of: int, tracks: Sequence[Track]) -> None:
+def _write_entry(folder: Path, shown: Shown, track: Track, tracks: Sequence[Track]) -> None:
     entry, about = shown.entry, shown.entry.about
     file = packed_file(folder, entry.track, shown.key)
     _write(
@@ -77,9 +77,8 @@ def _write_entry(folder: Path, shown: Shown, track: Track, of: int, tracks: Sequ
         title=shown.label,
         badges=shown.badges,
         track=track,
-        of=of,
         shown=shown,
-        score=scored(shown.score),
+        score=scored(shown.score, track),
         file=file.relative_to(folder).as_posix(),
         size=f"{file.stat().st_size / 1000:,.0f} kB",
         claims=_claims(shown),

@@ -97,7 +97,7 @@ def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds
         (folder / str(run.seed)).mkdir(exist_ok=True)
         write_data(folder / str(run.seed) / f"{key}.js", f"{problem.name}/{run.seed}/{key}", data)
         lines[run.seed] = data["lines"]
-        jct_s.append(completion_times(instance, log, problem.tracked_window))
+        jct_s.append(completion_times(instance, log))
     return Replayed(key, "", False, runs, lines, distribution(np.concatenate(jct_s)))
 
 

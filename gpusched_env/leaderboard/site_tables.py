@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.evaluation.results import RunResult
-from gpusched_env.leaderboard.scoring import compared, more_is_better
-from gpusched_env.leaderboard.site_entries import Given
-from gpusched_env.leaderboard.tracks import scored_first
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.tables import BOUND, heading, unit_of
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.scoring import Scored, at_bound, compared, more_is_better, ranked, score_on
+from gpusched_env.leaderboard.site_entries import Given, unique_labels
+from gpusched_env.leaderboard.tracks import Track, scored_first
 from gpusched_env.leaderboard.verifying import LEARNED
-from gpusched_env.metrics import Interval, bootstrap_mean
-from gpusched_env.portable.arrays import mean
-from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
+from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_mean
+from gpusched_env.support.tables import Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
+CLAIRVOYANT: Final = "reads true run times"
 CLAIMED: Final = "claimed, not checked"
 BESIDE: Final = {
     "mean_jct_s": "p99_jct_s",
@@ -28,21 +32,24 @@ BESIDE: Final = {
     "deadlines_met": "mean_jct_s",
 }  # scored metric -> second metric (brief)
 NO_UNIT: Final = Unit("", 1.0)
+RANDOM: Final = "random"  # spec of the baseline that has a row in every table
 
 
 @dataclass(frozen=True)
 class Shown(Given):
     """An entry that the site shows: all its runs were replayed, and its claims are true.
 
-    ``score`` : 0 = equal to FIFO, 1 = equal to the bound; NaN without an entry of FIFO. ``checked`` : whether the
-    scheduler that the entry names was played, and made its event logs. Equal results have the same rank.
+    ``score`` : :func:`~gpusched_env.leaderboard.scoring.score_on`; NaN without an entry of ``track.base``.
+    ``checked`` : whether the scheduler that the entry names was played, and made its event logs. ``of`` : number of
+    entries that are ranked together.
     """
 
-    runs: Sequence[RunResult]
+    runs: Sequence[Scored]
     label: str
     score: Interval
-    checked: bool = False
-    rank: int = 0
+    checked: bool
+    rank: int
+    of: int
 
     @property
     def played(self) -> bool:
@@ -62,56 +69,124 @@ class Shown(Given):
         plays = [f"plays {self.entry.player.spec}"] * (self.checked and not self.baseline)
         return known * self.baseline + plays + [f"same schedule as {', '.join(self.same)}"] * bool(self.same)
 
-    def values(self, name: str) -> np.ndarray:
-        """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
-        return np.array([run.metrics.get(name, math.nan) for run in self.runs], float)
+
+def standings(
+    given: Sequence[Given], track: Track, runs: Mapping[str, Sequence[Scored]], checked: Collection[str] = ()
+) -> list[Shown]:
+    """Rank and score entries, best first; with a reference, those that read true run times apart, after the others.
+
+    ``runs`` : by key. ``checked`` : keys of those whose scheduler was played, too.
+    """
+    labels = unique_labels(given)
+    base = next((runs[one.key] for one in given if one.baseline and one.entry.player.spec == track.base), ())
+    shown = []
+    for reads in (False, True) if track.reference else (None,):
+        group = {one.key: one for one in given if reads in (None, one.entry.player.clairvoyant)}
+        for key, rank in ranked({key: runs[key] for key in sorted(group)}, track).items():
+            score = _score(runs[key], base, track)
+            shown.append(Shown(**vars(group[key]), runs=runs[key], label=labels[key], score=score,
+                               checked=key in checked, rank=rank, of=len(group)))  # fmt: skip
+    return shown
 
 
-def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
-    """Sort entries by the mean of the scored metric, best first, and set their ranks."""
-    sign = -1.0 if more_is_better(metric) else 1.0
-    means = {shown.key: sign * mean(shown.values(metric)) for shown in entries}
-    order = sorted(entries, key=lambda shown: (means[shown.key], shown.key))
-    return [
-        dataclasses.replace(shown, rank=1 + sum(mean < means[shown.key] for mean in means.values())) for shown in order
-    ]
+def shipped_standings(track: Track) -> list[Shown]:
+    """Return the standings of the entries of the package; nothing is played."""
+    given = [Given(entry, None, True, ()) for entry in shipped_entries(track.name)]
+    return standings(given, track, {one.key: one.entry.runs for one in given})
 
 
-def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> Table:
-    """Return the table of the entries of a track, best first, with two metrics (brief) or all and paired ratios."""
-    seeds = len(entries[0].runs) if entries else 0
-    metrics = [metric, BESIDE[metric]] if brief or not entries else scored_first(metric, entries[0].runs)
-    means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
-    units = {name: scale_of(name, means[name]) for name in metrics}
+def _score(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> Interval:
+    """Return the score; NaN if there is no entry to compare with, or if FIFO is at the bound on every seed."""
+    if base:
+        with contextlib.suppress(GpuschedError):
+            return score_on(track, runs, base)
+    return Interval(math.nan, math.nan, math.nan, len(runs))
+
+
+def track_tables(entries: Sequence[Shown], track: Track, brief: bool = False, best: int | None = None) -> list[Table]:
+    """Return a table of the entries that are ranked together, best first, with :data:`RANDOM` and the lower bound.
+
+    ``best`` : number of entries, beside ``random``; None = all. ``brief`` : two metrics, instead of all and ratios to
+    the first entry.
+    """
+    groups = [list(group) for _, group in itertools.groupby(entries, lambda one: track.reference and _reads(one))]
+    return [_table(group, entries, track, brief, best) for group in groups]
+
+
+def _reads(shown: Shown) -> bool:
+    return shown.entry.player.clairvoyant
+
+
+class _Line(NamedTuple):
+    """A row before its columns are chosen; ``below`` : it stays below the entries."""
+
+    rank: Cell
+    name: Cell
+    score: Interval
+    runs: Sequence[Scored]
+    claims: Cell
+    below: bool = False
+
+
+def _lines(group: Sequence[Shown], entries: Sequence[Shown], track: Track, best: int | None) -> list[_Line]:
+    """Return the best entries of a group, then ``random`` if it is not one of them, and the bound."""
+    base = next((one.runs for one in entries if one.baseline and one.entry.player.spec == track.base), ())
+    chance = [one for one in entries if one.baseline and one.entry.player.spec == RANDOM and one not in group[:best]]
+    lines = []
+    for one in (*group[:best], *chance):
+        rank = Cell(str(one.rank), one.rank, mark="rank") if one in group else Cell("")
+        name = Cell(one.label, href=one.href, badges=one.badges)
+        lines.append(_Line(rank, name, one.score, one.runs, _claims(one), one in chance))
+    bound = at_bound(group[0].runs, track.metric)
+    name = Cell("upper bound" if more_is_better(track.metric) else BOUND)
+    return [*lines, _Line(Cell(""), name, _score(bound, base, track), bound, Cell(""), True)]
+
+
+def _table(group: Sequence[Shown], entries: Sequence[Shown], track: Track, brief: bool, best: int | None) -> Table:
+    metrics = [track.metric, BESIDE[track.metric]] if brief else scored_first(track.metric, group[0].runs)
+    lines = _lines(group, entries, track, best)
+    means = {name: [bootstrap_mean(values(line.runs, name)) for line in lines] for name in metrics}
+    units = {name: unit_of(name, means[name][:-1]) for name in metrics}
+    rows = []
+    for number, line in enumerate(lines):
+        times = [] if brief else [_times(line.runs, group[0].runs, track.metric)]
+        of_metrics = [interval(means[name][number], units[name]) for name in metrics]
+        cells = [line.rank, line.name, scored(line.score, track), *times, *of_metrics, line.claims]
+        rows.append(Row(cells, bound=line.below))
+    caption = f"Recomputed: mean over {len(group[0].runs)} seeds [95 % bootstrap interval]"
+    if track.reference:
+        caption = f"Schedulers that {'' if _reads(group[0]) else 'do not '}read true run times. {caption}"
+    return Table(caption, _columns(track, metrics, units, brief), rows, sorted_by=0, named_by=1)
+
+
+def _columns(track: Track, metrics: Sequence[str], units: Mapping[str, Unit], brief: bool) -> list[Heading]:
+    metric = track.metric
+    rank, score = f"rank by {metric}, mean over seeds", f"score by {metric} over all seeds: 0 = FIFO, 1 = the bound"
+    if track.reference:
+        rank = f"rank by {metric}, geometric mean over seeds; shared if there is no difference from the rank's first"
+        score = f"{metric} / that of {track.reference} on the same seed, geometric mean [95 % Student t interval]"
+    better = COLUMN_OF[metric].better if track.reference else "max"
     ratio = [] if brief else [Heading("times best", title=f"{metric} / that of the first entry, paired by seed")]
-    columns = [
-        Heading("#", title=f"rank by {metric}, mean over seeds"),
+    return [
+        Heading("#", title=rank),
         Heading("entry", text=True),
-        Heading("score", title=f"score by {metric} over all seeds: 0 = FIFO, 1 = the bound", better="max"),
+        Heading(track.score_name, title=score, better=better),
         *ratio,
         *(heading(name, units[name]) for name in metrics),
         Heading(CLAIMED, text=True, title="claims of the authors that nothing has checked"),
     ]
-    rows = []
-    for number, shown in enumerate(entries):
-        cells = [
-            Cell(str(shown.rank), shown.rank, mark="rank"),
-            Cell(shown.label, href=shown.href, badges=shown.badges),
-        ]
-        cells.append(scored(shown.score))
-        if not brief:
-            cells.append(_times(shown, entries[0], metric))
-        cells += [interval(means[name][number], units[name]) for name in metrics]
-        rows.append(Row([*cells, _claims(shown)]))
-    caption = f"Recomputed: mean over {seeds} seeds [95 % bootstrap interval]"
-    return Table(caption, columns, rows, sorted_by=0, named_by=1)
+
+
+def values(runs: Sequence[Scored], name: str) -> np.ndarray:
+    """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
+    return np.array([run.metrics.get(name, math.nan) for run in runs], float)
 
 
 def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     """Return the table of an entry with one row per seed; each row has a link to the schedule."""
     metrics = scored_first(metric, shown.runs)
     units = {
-        name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
+        name: unit_of(name, [Interval(value, math.nan, math.nan, 1) for value in values(shown.runs, name)])
         for name in metrics
     }
     columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
@@ -119,10 +194,10 @@ def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     for number, run in enumerate(shown.runs):
         cells = [Cell(str(run.seed), run.seed, f"{track_href}#seed={run.seed}&left={shown.key}")]
         for name in metrics:
-            value = float(shown.values(name)[number])
+            value = float(values(shown.runs, name)[number])
             text = three_digits(value / units[name].seconds)
             cells.append(Cell(text, value if math.isfinite(value) else None))
-        rows.append(Row([*cells, Cell(run.digest[:16])]))
+        rows.append(Row([*cells, Cell(shown.entry.runs[number].digest[:16])]))
     return Table("Click on a seed to see its schedule", columns, rows)
 
 
@@ -133,25 +208,27 @@ def interval(value: Interval, unit: Unit) -> Cell:
     text = three_digits(value.mean / unit.seconds)
     decimals = len(text.partition(".")[2])
     low, high = (f"{bound / unit.seconds:,.{decimals}f}" for bound in (value.low, value.high))
-    return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "")
+    return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "", interval=value)
 
 
-def scored(score: Interval) -> Cell:
-    """Return a cell with a score above a bar from 0 to 1; for a score below 0, the bar has length 0."""
+def scored(score: Interval, track: Track) -> Cell:
+    """Return a cell with a score; from 0 to 1, above a bar: for a score below 0, the bar has length 0."""
     cell = interval(score, NO_UNIT)
-    return dataclasses.replace(cell, bar=min(max(score.mean, 0.0), 1.0)) if math.isfinite(score.mean) else cell
+    if track.reference or not math.isfinite(score.mean):
+        return cell
+    return dataclasses.replace(cell, bar=min(max(score.mean, 0.0), 1.0))
 
 
-def _times(shown: Shown, best: Shown, metric: str) -> Cell:
+def _times(runs: Sequence[Scored], best: Sequence[Scored], metric: str) -> Cell:
     """Return a cell with the ratio of a metric to that of the best entry; "-" if a value is 0, as a share may be."""
-    if not (shown.values(metric) > 0).all() or not (best.values(metric) > 0).all():
+    if not (values(runs, metric) > 0).all() or not (values(best, metric) > 0).all():
         return Cell("-")
-    return interval(compared(shown.runs, best.runs, metric), NO_UNIT)
+    return interval(compared(runs, best, metric), NO_UNIT)
 
 
 def _claims(shown: Shown) -> Cell:
     """Return a cell with claims that nothing has checked: the authors, and whether the scheduler is clairvoyant."""
-    read = "reads true run times" if shown.entry.player.clairvoyant else "does not read true run times"
+    read = CLAIRVOYANT if _reads(shown) else "does not read true run times"
     authors = shown.entry.about.authors.strip()
     if shown.baseline:
         return Cell(read)

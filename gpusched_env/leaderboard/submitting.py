@@ -98,7 +98,7 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int, reco
         instance=instance.fingerprint(),
         workload=instance.workload.fingerprint(),
         metrics={name: None if math.isnan(value) else value for name, value in metrics.items()},
-        bounds=dict(lower_bounds(instance, problem.tracked_window).items()),
+        bounds=dict(lower_bounds(instance).items()),
         digest=log.digest(),
         decisions=decisions,
     )

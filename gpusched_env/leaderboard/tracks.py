@@ -43,6 +43,7 @@ METRICS: Final = (
 # Metrics by which a track can score entries, because they have bounds or are shares -> description
 SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan", "deadlines_met": "share of deadlines met"}
 DAY: Final = 86_400.0  # [s]
+FIFO: Final = "fifo"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,10 @@ class Track:
     reports : number of seeds of the track, which are the first report seeds of the scenario; at least 10
     windows : windows of a log; None = the jobs are drawn by seed
     metric : metric by which entries are scored and ranked, a key of :data:`SCORED`
+    reference : spec of a scheduler of the package. Entries are scored by the ratio of the metric, which must be above
+        0, to that of this scheduler, and share ranks if they do not differ; those that read true run times are ranked
+        apart. "" = entries are scored from 0, FIFO, to 1, the bound (:func:`gpusched_env.leaderboard.score`)
+    also : specs of further entries that the package ships, beside registered schedulers and trained agents
     """
 
     name: str
@@ -98,6 +103,28 @@ class Track:
     reports: int = 10
     windows: LogWindows | None = None
     metric: str = "mean_jct_s"
+    reference: str = ""
+    also: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """Spec of the scheduler against which entries are scored."""
+        return self.reference or FIFO
+
+    @property
+    def score_name(self) -> str:
+        """Name of the score in tables."""
+        return f"ratio to {self.reference}" if self.reference else "score"
+
+    @property
+    def rules(self) -> str:
+        """How entries are scored, in a sentence or two."""
+        if not self.reference:
+            return f"Scored: {self.scored}."
+        return (
+            f"Scored: {self.scored} / that of {self.reference} on the same seed, geometric mean over seeds. Entries "
+            "share a rank if they do not differ from its first; those that read true run times are ranked apart."
+        )
 
     @property
     def scored(self) -> str:
@@ -171,7 +198,7 @@ class TrackProblem:
 
     def metrics(self, instance: Instance, log: EventLog) -> dict[str, float]:
         """Return the metrics of a run that an entry claims; NaN = undefined."""
-        found = summarise(instance, log, window=self.tracked_window)
+        found = summarise(instance, log)
         return found if self.scenario.tenants is None else found | tenant_summary(instance, log)
 
     def fingerprint(self) -> str:
@@ -184,6 +211,8 @@ class TrackProblem:
             "metric": self.track.metric,
             "windows": None if windows is None else [windows.first_s, windows.length_s],
         }
+        if self.track.reference:
+            data["reference"] = self.track.reference
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

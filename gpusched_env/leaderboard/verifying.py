@@ -156,7 +156,7 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
             log = replay(instance, run.seed, run.decisions, budget).sealed()
         _compare("digest", run.digest, log.digest())
         metrics = problem.metrics(instance, log)
-        bounds = lower_bounds(instance, problem.tracked_window)
+        bounds = lower_bounds(instance)
         _compare_numbers("metrics", run.metrics, metrics)
         _compare_numbers("bounds", run.bounds, bounds)
     except MemoryError:

@@ -17,6 +17,7 @@ from gpusched_env.metrics.job_times import JOB_TIMES_DTYPE, job_times
 from gpusched_env.metrics.segments import SEGMENT_DTYPE, end_of_run, segments, until
 from gpusched_env.metrics.series import StepFunction, gang_gpus, held_gpus, jobs_in_system, jobs_running, jobs_waiting
 from gpusched_env.metrics.statistics import (
+    LEAST_SEEDS,
     Interval,
     bootstrap_mean,
     bootstrap_ratio,
@@ -35,6 +36,7 @@ __all__ = [
     "DEADLINE_COLUMNS",
     "HOLD_COLUMNS",
     "JOB_TIMES_DTYPE",
+    "LEAST_SEEDS",
     "LIMIT_COLUMNS",
     "SEGMENT_DTYPE",
     "TENANT_COLUMNS",

@@ -34,7 +34,7 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     GpuschedError : the window is empty or reaches beyond the jobs
     """
     jobs = instance.workload.jobs
-    rows = tracked(len(jobs), window)
+    rows = tracked(instance, window)
     arrival, gang = jobs["arrival_s"], jobs["gpus"]
     ideal = instance.shortest_s
     if instance.sizes.elastic:

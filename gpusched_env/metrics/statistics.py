@@ -15,6 +15,7 @@ from gpusched_env.portable.elementary import exp
 
 Values = Sequence[float] | np.ndarray
 CONFIDENCE: Final = 0.95  # of all intervals
+LEAST_SEEDS: Final = 3  # from which tables print an interval: with two, Student's quantile is 12.7
 RESAMPLES: Final = 10_000  # of a bootstrap, always the same
 
 

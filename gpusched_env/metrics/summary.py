@@ -36,8 +36,9 @@ def summarise(
     Parameters
     ----------
     end_s : end of the measured time; later events are ignored [s]. None = the end of the run
-    window : (first, last); only jobs whose arrival rank is in ``first <= rank < last`` count; None = all. Columns of
-        scope "run" ignore it
+    window : (first, last); only jobs whose arrival rank is in ``first <= rank < last`` count. None = the tracked window
+        of the problem's scenario, or all jobs if it has none; ``(0, len(instance.workload))`` = all. Columns of scope
+        "run" ignore it
 
     Notes
     -----
@@ -59,7 +60,7 @@ def summarise(
     held = of_gangs if instance.gpu_jobs == 1 else float(held_gpus(instance, log).integral(end_s))
     span_s = end_s - first_s
 
-    rows = tracked(len(times), window)
+    rows = tracked(instance, window)
     of_deadlines = deadline_metrics(instance, log, times["finish_s"], rows)
     ideal_s = instance.shortest_s[rows]
     times, rho = times[rows], rho[rows]
@@ -116,11 +117,13 @@ def metric_names(instance: Instance) -> list[str]:
     return [column.name for column in columns]
 
 
-def tracked(jobs: int, window: Window | None) -> slice:
-    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank."""
-    if window is None:
-        return slice(0, jobs)
-    first, last = window
+def tracked(instance: Instance, window: Window | None) -> slice:
+    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank.
+
+    None = the tracked window of the problem's scenario, or all jobs if it has none.
+    """
+    jobs = len(instance.workload)
+    first, last = window or instance.tracked_window or (0, jobs)
     if not 0 <= first < last <= jobs:
         raise GpuschedError(
             f"window {first}..{last}: give first and last with 0 <= first < last <= {jobs}, the number of jobs"

@@ -105,6 +105,12 @@ class Network:
             if self.topology is None and getattr(self, field) != getattr(Network, field):
                 raise ScenarioError(f"network.{field} has no effect without links: leave it out, or give a topology")
 
+    def with_topology(self, topology: TopologySpec) -> Network:
+        """Return the network with other links; if it had none, gangs contend for them by the model maxmin."""
+        if self.topology is None:
+            return Network("topology", topology=topology, contention=Contention())
+        return dataclasses.replace(self, topology=topology)
+
     @property
     def reduction_Bps(self) -> float:
         """Rate at which a GPU adds gradients [byte/s]; inf = adding takes no time."""

@@ -84,7 +84,7 @@ def instances() -> Digests:
     """Problems of every registered scenario: jobs, rates, ideal times and bounds."""
     for name in list_scenarios():
         instance = get_scenario(name).instance(SEED)
-        yield name, digest(instance.fingerprint(), sorted(lower_bounds(instance, None).items()))
+        yield name, digest(instance.fingerprint(), sorted(lower_bounds(instance, (0, len(instance.workload))).items()))
 
 
 def runs(kind: str, draws: int = 1, jobs: int | None = None) -> Digests:

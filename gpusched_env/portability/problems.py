@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from gpusched_env.baselines import list_baselines
+from gpusched_env.baselines.domains import needs_met
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 
@@ -66,6 +67,7 @@ MORE: Final = {
 }
 ENVIRONMENTS: Final = (
     "gpusched/Cluster-v0",
+    "gpusched/Steady-v0",
     "gpusched/NetworkSensitive-v0",
     "gpusched/RingAllReduce-v0",
     "gpusched/Heterogeneous-v0",
@@ -149,10 +151,8 @@ def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
 
 def schedulers_of(kind: str) -> tuple[str, ...]:
     """Return the specs of the schedulers that run on a kind of scenario."""
-    scenario = small_scenario(kind)
-    links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
-    sharing, tenants = scenario.sharing is not None, scenario.tenants is not None
-    return (*list_baselines(links, types, sharing=sharing, tenants=tenants), *MORE.get(kind, ()))
+    met = needs_met(small_scenario(kind).instance(SEED)) - {"sizes", "deadlines"}  # in MORE
+    return (*list_baselines(met), *MORE.get(kind, ()))
 
 
 def mixed_scenarios(count: int) -> list[Scenario]:

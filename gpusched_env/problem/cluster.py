@@ -13,6 +13,8 @@ import numpy as np
 from gpusched_env.errors import ClusterError
 from gpusched_env.support.plain_data import set_fields
 
+__all__ = ["Cluster", "NodeGroup"]
+
 # Tiers of a placement: the smallest part of the cluster that contains all GPUs of a gang, in order of preference.
 TIERS: Final = ("machine", "rack", "network")
 MACHINE, RACK, NETWORK = range(len(TIERS))

@@ -28,6 +28,8 @@ from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.support.plain_data import set_fields
 from gpusched_env.support.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
 
+__all__ = ["Instance", "Semantics"]
+
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
 MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of its steps one by one
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
@@ -198,6 +200,8 @@ class Instance:
     tenants : the tree of tenants, to whose leaves the workload's attribute TENANT refers; None = one tenant for each
         name in this attribute
     partitions : partitions and reservations; None = every job may use every node
+    tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured, on which no run depends;
+        None = all
 
     Attributes
     ----------
@@ -252,8 +256,10 @@ class Instance:
         room: Room | None = None,
         tenants: Tenants | None = None,
         partitions: Partitions | None = None,
+        tracked_window: tuple[int, int] | None = None,
     ) -> None:
         self.cluster = cluster
+        self.tracked_window = tracked_window
         self.tenants = tenants
         self.partitions = partitions
         self.network = network or Network()

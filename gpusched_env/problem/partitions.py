@@ -20,6 +20,8 @@ from gpusched_env.support.plain_data import set_fields
 if TYPE_CHECKING:
     from gpusched_env.problem.instance import Semantics
 
+__all__ = ["Partition", "Partitions", "Reservation"]
+
 PREEMPT_MODES: Final = ("requeue", "off")
 NO_MODES: Final = {  # Slurm's other modes, and why they are refused
     "cancel": "no decision ends a running job; take requeue",

@@ -13,6 +13,8 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.partitions import check_mode, refuse_twice
 from gpusched_env.problem.workload import Workload
 
+__all__ = ["Qos"]
+
 QOS: Final = "qos"  # attribute: name of the QOS of each job
 USER: Final = "user"  # attribute: name of the user of each job
 LARGEST: Final = 2**53  # of a resource or a limit; up to it, every whole number is a float

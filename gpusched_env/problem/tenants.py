@@ -17,6 +17,8 @@ from gpusched_env.problem.qos import LARGEST, QOS, Qos, ranks_of
 from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.support.plain_data import set_fields
 
+__all__ = ["Resource", "Tenant", "Tenants"]
+
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 QUEUE_RULES: Final = ("queueing", "within", "reclaim", "borrow_within", "threshold")  # parameters of ``kueue``

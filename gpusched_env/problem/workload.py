@@ -20,6 +20,8 @@ from gpusched_env.problem.sizes import Sizes
 from gpusched_env.support.files import read_arrays, whole
 from gpusched_env.support.units import LATEST_S
 
+__all__ = ["Workload"]
+
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
 MOST_BYTES: Final = 16_000_000_000  # [byte] maximum of a saved workload, after decompression
 MIN_NODES: Final = "min_nodes"  # attributes: numbers of nodes of a gang (gpusched_env.problem.node_counts)

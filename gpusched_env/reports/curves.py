@@ -19,7 +19,7 @@ BINS: Final = 300  # number of bins of a line over time
 
 def completion_times(instance: Instance, log: EventLog, window: Window | None = None) -> np.ndarray:
     """Return the JCT of each tracked job [s]; float64 [tracked jobs], NaN = unfinished."""
-    times: np.ndarray = job_times(instance, log)["jct_s"][tracked(len(instance.workload), window)]
+    times: np.ndarray = job_times(instance, log)["jct_s"][tracked(instance, window)]
     return times
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.evaluation.tables import scheduler_labels
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time, tenant_shares
 from gpusched_env.reports.pages import need_libraries, write_page
@@ -36,8 +35,7 @@ def write_report(
         written
     """
     need_libraries("a report")
-    labels = scheduler_labels(results)
-    played = [(label, result) for label, result in zip(labels, results, strict=True) if result.log is not None]
+    played = [(result.label, result) for result in results if result.log is not None]
     if not played:
         raise GpuschedError("write_report: no result has its event log; evaluate(..., keep_logs=True) keeps them")
     first = played[0][1]

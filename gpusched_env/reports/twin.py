@@ -12,8 +12,8 @@ from gpusched_env.reports.curves import BINS, distribution, over_time
 from gpusched_env.reports.pages import need_libraries, write_page
 from gpusched_env.reports.report import SCRIPTS
 from gpusched_env.reports.run_data import run_data
-from gpusched_env.reports.tables import Cell, Heading, Row, Table
 from gpusched_env.support.files import visible
+from gpusched_env.support.tables import Cell, Heading, Row, Table
 from gpusched_env.support.units import readable, three_digits, unit_for
 from gpusched_env.twin.comparing import CURRENT, RECORDED, groups_of_setting, play_pools
 from gpusched_env.twin.grading import grade_of

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any, Final
 
-from gpusched_env.network import Network
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
-from gpusched_env.sharing import GavelPairs, Sharing
+from gpusched_env.sharing import GavelPairs, Sharing, synthetic
 from gpusched_env.traces.generators.hadare_jobs import AWS_SPEEDS, LAB_SPEEDS, type_names
 
 TYPES: Final = ("V100", "P100", "K80")
@@ -22,6 +23,10 @@ GAVEL_WINDOW: Final = (4_000, 5_000)  # arrival ranks of the jobs that Gavel's a
 # [h] time for which jobs arrive after the measured jobs, so that the cluster stays full while the measured jobs run.
 # The longest job takes 167 h alone on a V100, and several times as long on a full cluster.
 TAIL_H: Final = 400.0
+# The racks of the common cell. Ids say nothing about speed: on average, all types have the same.
+COMMON_RACKS: Final = ("RTX2080Ti", "QuadroRTX6000", "T4", "T4", "QuadroRTX6000", "RTX2080Ti")
+COMMON_DEMAND: Final = {"1": 0.40, "2": 0.20, "4": 0.15, "8": 0.18, "16": 0.07}
+COMMON_WINDOW: Final = (200, 500)  # arrival ranks of the jobs that are measured, of 600
 
 
 def hadar(**given: Any) -> Scenario:
@@ -93,4 +98,35 @@ def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) ->
         semantics=Semantics(checkpoint_s=0.0, restore_s=0.0, pace_until_lease=shares),
         sharing=Sharing(limit=2, interference=GavelPairs()) if shares else None,
         tracked_window=GAVEL_WINDOW if count >= GAVEL_WINDOW[1] else None,
+    )
+
+
+def common(arrivals: str, load: float) -> Scenario:
+    """Build the common cell: GPU types, links that gangs share and shared GPUs at once (docs/cells.md).
+
+    Every model runs on every type, in gangs of every size. Numbers without a source are choices.
+    """
+    parameters: dict[str, Any] = {
+        "mean_duration_s": 7_200.0,
+        "durations": "lognormal",  # heavy tails, so that attained service tells something about what remains
+        "log_sigma": 1.5,
+        "max_duration_s": 43_200.0,
+        "demand": COMMON_DEMAND,
+    }
+    stream = arrivals == "stream"
+    spec = dataclasses.replace(NETWORK_PRESETS["oversub4"].topology, gpu_GBps=12.0, nic_GBps=5.0, oversubscription=2.0)
+    return Scenario(
+        name="common",
+        description="GPU types, shared links and shared GPUs at once, to compare schedulers of different papers.",
+        groups=tuple(NodeGroup(4, 4, gpu_type, nodes_per_rack=4) for gpu_type in COMMON_RACKS),
+        workload=WorkloadSpec(
+            "synthetic:poisson" if stream else "synthetic:batch",
+            parameters,
+            profiles="sia-shared",
+            jobs=600 if stream else 300,
+            load=load if stream else None,
+        ),
+        network=Network("topology", topology=spec, contention=Contention("maxmin")),
+        sharing=Sharing(limit=2, interference=synthetic(0)),
+        tracked_window=COMMON_WINDOW if stream else None,
     )

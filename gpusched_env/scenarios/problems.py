@@ -81,6 +81,7 @@ def check_common(workload: WorkloadSpec, network: Network, semantics: Semantics)
         raise ScenarioError("network: a scenario that varies needs a topology with uplinks, such as 'leaf-spine'")
     given = {f"workload.parameters.{name}": name in workload.parameters for name in _DRAWN_PARAMETERS}
     given |= {f"workload.{name}": getattr(workload, name) is not None for name in ("load", "max_gpus")}
+    given["workload.measured_on"] = workload.measured_on is not None
     given["network.topology.oversubscription"] = topology.oversubscription != 1.0
     for name in ("checkpoint_s", "restore_s"):
         given[f"semantics.{name}"] = getattr(semantics, name) != getattr(Semantics, name)

@@ -20,6 +20,7 @@ from gpusched_env.problem.partitions import Partitions
 from gpusched_env.problem.performance import ClassTable
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import Workload
+from gpusched_env.scenarios.measured_on import with_iterations
 from gpusched_env.scenarios.problems import Parts, Problems, check_common, seeds_of_problem
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.variation import Variation
@@ -115,6 +116,10 @@ class Scenario:
     @cached_property
     def _class_table(self) -> ClassTable:
         return ClassTable(self.cluster, self.network)
+
+    @cached_property
+    def _measured_table(self) -> ClassTable | None:
+        return self.workload.measured and self.workload.measured.table(self._class_table)
 
     @cached_property
     def _log(self) -> tuple[Workload, ReadReport] | None:
@@ -216,10 +221,14 @@ class Scenario:
             workload = self.tenants.assign(workload, seed)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
+        if (there := self._measured_table) is not None:
+            rules = (self.tenants, self.partitions) if there.cluster is cluster else ()
+            workload = with_iterations(workload, there, *rules)
         room = self.room if self.variation is None else self.observed
         return Instance(
-            cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions
-        )
+            cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions,
+            self.tracked_window,
+        )  # fmt: skip
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.workload import GPU_TYPES, MAX_NODES, MIN_NODES, Workload, refuse_too_many_jobs
+from gpusched_env.scenarios.measured_on import MeasuredOn
 from gpusched_env.support.files import file_digest
 from gpusched_env.traces import (
     PROFILE_RULES,
@@ -40,7 +41,8 @@ DEADLINES: Final = 2  # number of the random stream of deadlines
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
 LATER_FIELDS: Final = (
-    "where", "sample", "sample_seed", "clip", "ignore_placement", "ignore_types", "ignore_nodes", "elastic", "deadlines"
+    "where", "sample", "sample_seed", "clip", "ignore_placement", "ignore_types", "ignore_nodes", "elastic",
+    "deadlines", "measured_on",
 )  # fmt: skip
 
 
@@ -79,11 +81,13 @@ class WorkloadSpec:
         see :func:`gpusched_env.traces.elastic.elastic_jobs`; None = jobs are as their source has them
     deadlines : the parameters of :func:`gpusched_env.traces.deadlines.draw_deadlines`, such as
         ``{"least": 0.5, "most": 1.5}``; {} = its defaults; None = jobs have the deadlines of their source
+    measured_on : ``NETWORK`` or ``NETWORK/CLUSTER``, such as "dgxv-100g/16x8@V100": on its ideal placement, jobs take
+        their run times, and they have these iterations everywhere. None = that is so where they are played
 
     Notes
     -----
     The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, deadlines,
-    profiles, ignore_placement, elastic.
+    profiles, ignore_placement, elastic, measured_on.
 
     Raises
     ------
@@ -108,6 +112,7 @@ class WorkloadSpec:
     ignore_nodes: bool = False
     elastic: Mapping[str, Any] | None = field(default=None, hash=False)
     deadlines: Mapping[str, Any] | None = field(default=None, hash=False)
+    measured_on: str | None = None
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -143,6 +148,7 @@ class WorkloadSpec:
             check_rule(self.elastic["rule"], {name: self.elastic[name] for name in self.elastic if name != "rule"})
         if self.deadlines is not None:
             check_deadlines(self.deadlines)
+        _ = self.measured  # checks the field
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
         if self.synthetic:
@@ -161,6 +167,11 @@ class WorkloadSpec:
     def _given(self) -> dict[str, Any]:
         """The parameters of a generator, checked once for all draws."""
         return check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
+
+    @cached_property
+    def measured(self) -> MeasuredOn | None:
+        """Where the run times were measured; None = where the jobs are played."""
+        return None if self.measured_on is None else MeasuredOn.parse(self.measured_on)
 
     @property
     def synthetic(self) -> bool:
@@ -231,6 +242,8 @@ class WorkloadSpec:
             workload = scale_to_load(workload, self.load, cluster_gpus)
         if self.deadlines is not None:
             workload = draw_deadlines(workload, random_stream(seed, DEADLINES), **self.deadlines)
+        if self.measured is not None and self.measured.cluster is not None:
+            gpu_types = tuple(dict.fromkeys((*self.measured.cluster.gpu_types, *gpu_types)))
         if workload.profiles.is_unit or self.profiles == "unit":
             rule = "unit" if self.profiles == "own" else self.profiles
             workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)

@@ -8,8 +8,8 @@ import copy
 import dataclasses
 import functools
 import inspect
-import json
 import os
+import shlex
 import sys
 import textwrap
 import typing
@@ -21,7 +21,17 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.support.consoles import collected, output_checked, prepare_output, tell_interrupt
+from gpusched_env.support.consoles import (
+    Shown,
+    collected,
+    in_json,
+    in_latex,
+    in_markdown,
+    output_checked,
+    prepare_output,
+    tell_interrupt,
+)
+from gpusched_env.support.provenance import remember_command
 from gpusched_env.support.users_lines import WHOLE, users_frames
 
 USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
@@ -47,6 +57,10 @@ MOVED: Final = {
     "leaderboard tracks": "leaderboard list",
     "twin fit --slurm-conf": "twin slurm-conf",
 }
+# Option with which a command prints its tables as data -> their text
+FORMATS: Final[dict[str, Callable[[list[Shown]], str]]] = {
+    "json": in_json, "latex": in_latex, "markdown": in_markdown,
+}  # fmt: skip
 LIST: Final = "A,B,..."  # metavar of options that take a list
 Function = Callable[..., Any]
 
@@ -87,10 +101,12 @@ class Command(TyperCommand):
 
     function: ClassVar[Function]
 
-    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the arguments."""
+        path = f"{parent.command_path} {info_name}" if parent is not None else info_name
+        remember_command(f"{path} {shlex.join(args)}")
         with _told():
-            return super().make_context(*arguments, **extra)
+            return super().make_context(info_name, args, parent, **extra)
 
     def get_params(self, ctx: Any) -> Any:
         """Return arguments and options."""
@@ -179,10 +195,10 @@ class Commands(typer.Typer):
         )
 
     def add(self, name: str, tables: bool = False, cls: type[Command] = Command) -> Callable[[Function], Function]:
-        """Add a function as a command; ``tables`` = it prints tables, so that it has the option ``--json``."""
+        """Add a function as a command; ``tables`` = it prints tables, so that it has the options of FORMATS."""
 
         def added(function: Function) -> Function:
-            self.command(name, cls=_of(printed_as_json(function) if tables else function, cls))(_described(function))
+            self.command(name, cls=_of(printed_as_data(function) if tables else function, cls))(_described(function))
             return function
 
         return added
@@ -211,22 +227,29 @@ def run_script(function: Function) -> None:
         script()
 
 
-def printed_as_json(command: Function) -> Function:
-    """Give a command the option ``--json``."""
+def printed_as_data(command: Function) -> Function:
+    """Give a command the options ``--json``, ``--latex`` and ``--markdown``."""
 
     @functools.wraps(command)
-    def call(*, as_json: bool, **given: Any) -> Any:
-        if not as_json:
+    def call(**given: Any) -> Any:
+        chosen = [name for name in FORMATS if given.pop(name)]
+        if len(chosen) > 1:
+            raise GpuschedError(f"{' and '.join(f'--{name}' for name in chosen)}: give one of them")
+        if not chosen:
             return command(**given)
         with collected() as tables:
             command(**given)
-        return print(json.dumps({"tables": tables}, indent=1, ensure_ascii=False))
+        return print(FORMATS[chosen[0]](tables), end="")
 
-    option = Annotated[bool, typer.Option("--json", help="Print the tables as JSON; all else goes to standard error.")]
+    def option(name: str) -> inspect.Parameter:
+        words = f"Print the tables as {name if name != 'json' else 'JSON'}; all else goes to standard error."
+        hint = Annotated[bool, typer.Option(f"--{name}", help=words.replace("latex", "LaTeX (booktabs)"))]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
+
+    added = [option(name) for name in FORMATS]
     signature = inspect.signature(command)
-    added = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=option)
-    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])  # type: ignore[attr-defined]
-    call.__annotations__ = command.__annotations__ | {"as_json": option}
+    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    call.__annotations__ = command.__annotations__ | {one.name: one.annotation for one in added}
     return call
 
 
@@ -270,7 +293,7 @@ def _options(cls: type, defaults: Any) -> Iterator[inspect.Parameter]:
             continue
         text = _texts(cls).get(field.name, "")
         if text or get_origin(hint) is not Annotated:
-            owner = next(base for base in cls.__mro__ if field.name in vars(base).get("__annotations__", {}))
+            owner = next(base for base in cls.__mro__ if field.name in inspect.get_annotations(base))
             hint = _declared(field.name, hint, default, text, vars(owner).get("PANEL"))
         default = inspect.Parameter.empty if default is dataclasses.MISSING else default
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)

@@ -10,23 +10,36 @@ import atexit
 import codecs
 import contextlib
 import csv
+import dataclasses
 import io
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from gpusched_env.support.provenance import comments, origin
+from gpusched_env.support.tables import Table, from_rich
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
 WIDTH_OF_A_PIPE: Final = 200  # [characters] wide enough that no cell is truncated
 INTERRUPTED: Final = 128 + 2  # exit status that shells report for a process that SIGINT ended
 _HANDLER: Final = "gpusched-question-marks"  # name under which _question_marks is registered in ``codecs``
 _NUMBER: Final = re.compile(r"-?\d{1,3}(,\d{3})+|-?\d+(\.\d+)?(e[+-]\d+)?")
 _PADDING: Final = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+class Shown(NamedTuple):
+    """A table that a command shows, its rows for JSON, and the runs of which it tells, if it is of runs."""
+
+    table: Table
+    rows: Sequence[dict[str, Any]]
+    runs: Sequence[dict[str, Any]] | None = None
 
 
 class Unpadded:
@@ -66,11 +79,11 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
     return Console(file=cast("IO[str]", Unpadded(target)), highlight=False, width=width or WIDTH_OF_A_PIPE)
 
 
-def plain_table(*headings: str, texts: int = 1) -> Table:
+def plain_table(*headings: str, texts: int = 1) -> RichTable:
     """Return a table without a frame: ``texts`` columns of names, never truncated, then columns of numbers."""
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    table = Table(*headings, show_edge=False, pad_edge=False, caption_justify="left")
+    table = RichTable(*headings, show_edge=False, pad_edge=False, caption_justify="left")
     for column in table.columns[:texts]:
         column.overflow = "fold"
     for column in table.columns[texts:]:
@@ -79,28 +92,31 @@ def plain_table(*headings: str, texts: int = 1) -> Table:
 
 
 def show(
-    table: Table,
+    table: RichTable | Table,
     title: str = "",
     note: str = "",
     rows: Sequence[dict[str, Any]] | None = None,
     out: Console | None = None,
+    runs: Sequence[dict[str, Any]] | None = None,
 ) -> None:
     """Print a table with a title and a note; markup in the title and the note is not interpreted.
 
     Parameters
     ----------
+    table : as data, which is printed with the columns that fit, or for the terminal
     title : instead of that of the table
-    rows : what ``--json`` prints; None = the cells of the table, by heading
+    rows : what ``--json`` prints as rows; None = the rows of the table, by column
     out : None = the standard output
+    runs : results of which the table tells, as in JSON
     """
     from rich.text import Text
 
     if _collected is not None:
-        notes = [str(text) for text in (table.caption, note) if text]
-        title = (title or str(table.title or "")).strip()
-        _collected.append({"title": title, "rows": _cells(table) if rows is None else rows, "notes": notes})
+        _collected.append(_as_data(table, title, note, rows)._replace(runs=runs))
         return
     out = out or console()
+    if isinstance(table, Table):
+        title, table = title or table.caption, dataclasses.replace(table, caption="").fitting(out.width).__rich__()
     if title:
         table.title = None
         out.print(Text(title, style="bold"))
@@ -109,8 +125,13 @@ def show(
         out.print(Text(note, style="yellow"))
 
 
+def collecting() -> bool:
+    """Return whether tables are collected instead of printed."""
+    return _collected is not None
+
+
 @contextlib.contextmanager
-def collected() -> Iterator[list[dict[str, Any]]]:
+def collected() -> Iterator[list[Shown]]:
     """Collect the tables of :func:`show` instead of printing them; all else goes to standard error."""
     global _collected
     _collected = []
@@ -119,6 +140,28 @@ def collected() -> Iterator[list[dict[str, Any]]]:
             yield _collected
     finally:
         _collected = None
+
+
+def in_json(tables: Sequence[Shown]) -> str:
+    """Return tables as JSON: rows and notes; if it tells of runs, these are its rows."""
+    data = [
+        {"title": one.table.caption, "rows": one.rows if one.runs is None else one.runs, "notes": one.table.noted()}
+        | ({} if one.runs is None else {"table": one.rows, "about": origin()})
+        for one in tables
+    ]
+    return json.dumps({"tables": data}, indent=1, ensure_ascii=False) + "\n"
+
+
+def in_latex(tables: Sequence[Shown]) -> str:
+    """Return tables in LaTeX for the package booktabs, each after comments that tell its origin."""
+    return "\n".join("".join(f"% {line}\n" for line in comments(one.runs)) + one.table.to_latex() for one in tables)
+
+
+def in_markdown(tables: Sequence[Shown]) -> str:
+    """Return tables in Markdown, each after comments that tell its origin."""
+    return "\n".join(
+        "".join(f"<!-- {line} -->\n" for line in comments(one.runs)) + "\n" + one.table.to_markdown() for one in tables
+    )
 
 
 def rows_of_csv(text: str) -> list[dict[str, Any]]:
@@ -133,15 +176,17 @@ def _value(text: str) -> str | int | float | None:
     return None if text in ("", "-") else text
 
 
-def _cells(table: Table) -> list[dict[str, Any]]:
-    """Return the rows of a table as dictionaries by heading."""
-    from rich.text import Text
-
-    def plain(cell: Any) -> str:
-        return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
-
-    columns = [(plain(column.header), list(column.cells)) for column in table.columns]
-    return [{name: _value(plain(cells[i])) for name, cells in columns} for i in range(table.row_count)]
+def _as_data(table: RichTable | Table, title: str, note: str, rows: Sequence[dict[str, Any]] | None) -> Shown:
+    """Return a table that was shown, as data; cells of a table for the terminal that look like numbers are numbers."""
+    if isinstance(table, Table):
+        notes = [*table.notes, *(("", line) for line in note.splitlines())]
+        data = dataclasses.replace(table, caption=title or table.caption, notes=notes)
+        return Shown(data, data.to_rows() if rows is None else rows)
+    caption = (title or str(table.title or "")).strip()
+    data = from_rich(table, caption, [str(text) for text in (table.caption, note) if text])
+    names = [column.heading for column in data.columns]
+    read = [dict(zip(names, (_value(cell.text) for cell in row.cells), strict=True)) for row in data.rows]
+    return Shown(data, read if rows is None else rows)
 
 
 def prepare_output() -> None:
@@ -199,4 +244,4 @@ def output_checked() -> Iterator[None]:
 
 
 _told = False
-_collected: list[dict[str, Any]] | None = None
+_collected: list[Shown] | None = None

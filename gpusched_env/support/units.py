@@ -31,6 +31,12 @@ def unit_for(seconds: Iterable[float]) -> Unit:
     return next((unit for unit in reversed(UNITS) if largest >= 2 * unit.seconds), UNITS[0])
 
 
+def metric_unit(seconds: Iterable[float]) -> Unit:
+    """Return the unit of a metric in tables of results: hours, or seconds if the largest value is below 0.01 h."""
+    largest = max((abs(value) for value in seconds if math.isfinite(value)), default=0.0)
+    return UNITS[2] if largest == 0 or largest >= 36 else UNITS[0]
+
+
 def readable(seconds: float) -> str:
     """Format a time with three significant digits and its unit (:func:`unit_for`); NaN and inf give a dash."""
     if not math.isfinite(seconds):

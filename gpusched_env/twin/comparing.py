@@ -25,6 +25,8 @@ from gpusched_env.twin.model import EARLIER, WAIT, Problem, Twin
 from gpusched_env.twin.recorded import Recorded, used
 from gpusched_env.twin.scoring import groups_of, size_names
 
+__all__ = ["compare_policies", "settings_of"]
+
 CURRENT: Final = "current"  # name of the twin's own policy
 TODAY: Final = "today"  # name of the setting without changes
 RECORDED: Final = "recorded"  # name of what the log tells, beside the policies

@@ -23,6 +23,8 @@ from gpusched_env.traces import generate_workload, scale_to_load
 from gpusched_env.twin.model import Pool, Twin, grown_tree
 from gpusched_env.twin.squeue import squeue_lines
 
+__all__ = ["example_jobs", "example_twin"]
+
 JOBS: Final = 20_000
 POLICY: Final = (
     "slurm:age_weight=4000,fair_share_weight=10000,size_weight=3000,qos_weight=6000,backfill=conservative,"

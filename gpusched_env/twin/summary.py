@@ -19,6 +19,8 @@ from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, Setting, g
 from gpusched_env.twin.grading import grade_of
 from gpusched_env.twin.model import ignored_by
 
+__all__ = ["sentences"]
+
 HEADINGS: Final = (
     "setting", "policy", "jobs", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
     "GPU h held", "lost", "preemptions",

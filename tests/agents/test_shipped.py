@@ -202,3 +202,7 @@ def test_measuring_pairs_the_agent_with_each_rival() -> None:
     [other] = measuring.measured_ratios("fifo", ["srtf"], "tiny-v1", "mean_jct_s", 3).values()
     assert one[0] < 1.0
     assert one == pytest.approx((1 / other[0], 1 / other[2], 1 / other[1]))
+    both = measuring.measured_ratios("srtf", ["fifo", measuring.BOUND], "tiny-v1", "mean_jct_s", 3)
+    assert both["fifo"] == one
+    assert both[measuring.BOUND][0] >= 1.0
+    assert list(measuring.measured_ratios("srtf", ["fifo", measuring.BOUND], "tiny-v1", "p99_jct_s", 3)) == ["fifo"]

@@ -29,7 +29,7 @@ from gpusched_env.simulator import ClusterView, Decision, Simulation, simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 
 FOR_DEADLINES = ("elasticflow", "edf", "edf-admission", "chronus")
-NAMES = sorted(set(list_baselines(sizes=True)) - set(list_baselines()))
+NAMES = sorted(set(list_baselines({"sizes", "deadlines"})) - set(list_baselines(())))
 FREE = {"checkpoint_s": 0.0, "restore_s": 0.0}
 
 

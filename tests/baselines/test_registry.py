@@ -14,11 +14,11 @@ from gpusched_env.simulator import Scheduler, simulate
 
 
 def test_every_baseline_is_built_and_plays() -> None:
-    for name in list_baselines():
+    for name in list_baselines({"links"}):
         scheduler = make_scheduler(name)
         assert isinstance(scheduler, Scheduler)
         assert len(simulate(instance_i(), scheduler).events) >= 15
-    assert set(BASELINES) - set(list_baselines(types=True, sharing=True, sizes=True, tenants=True)) == {"learned"}
+    assert set(BASELINES) - set(list_baselines()) == {"learned"}
 
 
 def test_parameters_are_typed_like_the_defaults() -> None:

@@ -32,7 +32,7 @@ from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.simulator import Simulation, simulate
 from tests.theory.test_queues import erlang_c, recursion
 
-NAMES = sorted(set(list_baselines(tenants=True)) - set(list_baselines()))
+NAMES = sorted(set(list_baselines({"tenants", "quotas"})) - set(list_baselines(())))
 GOLDEN: dict[str, str] = {  # log of ``busy``; the portability battery has one of each of NAMES
     "kueue:queueing=strict": "5727c96d6b4c70d5",
     "kueue:reclaim=lower,within=newer,queueing=strict": "c6602e984dfd3dc6",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import os
 import re
@@ -16,11 +17,13 @@ import numpy as np
 import pytest
 from helpers import ink
 from published import TRACES
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import gpusched_env
 from gpusched_env.baselines import BASELINES, make_scheduler
 from gpusched_env.cli import app
+from gpusched_env.cli.listing import list_schedulers
 from gpusched_env.errors import unknown_name
 from gpusched_env.evaluation import evaluate, read_json
 from gpusched_env.evaluation.progress import ProgressBar
@@ -174,18 +177,31 @@ def test_links_of_a_preset_are_played_and_compared_by_communication() -> None:
     assert "communication [%]" in linked.stdout
 
 
-def test_schedulers_are_listed_with_parameters_and_explained() -> None:
-    listed = gpusched("schedulers", "list")
-    assert listed.exit_code == 0
-    for name, baseline in BASELINES.items():
-        assert name in listed.stdout
-        assert baseline.summary in listed.stdout
+def test_schedulers_are_listed_in_a_line_each_and_explained() -> None:
+    lines = gpusched("schedulers", "list").stdout.splitlines()
+    assert len(lines) == len(BASELINES) + 3  # headings, a rule, a caption
+    for line, (name, baseline) in zip(lines[2:], BASELINES.items(), strict=False):
+        assert line.startswith(name)
+        assert baseline.summary in line  # a pipe is wide
         assert gpusched("schedulers", "show", name).exit_code == 0
-    assert "policy=gittins" in listed.stdout
-    assert "sjf*" in listed.stdout
+    assert [line for line in lines if line.startswith("sjf-bsbf* ") and line.endswith("sharing")]
     shown = gpusched("schedulers", "show", "sjf").stdout
     assert "strict :" in shown
     assert "sigma :" in shown  # inherited
+    shown = gpusched("schedulers", "show", "gavel-fifo").stdout
+    assert "to be itself it needs: several GPU types\ndefaults: gavel-fifo:policy=fifo_perf,round_s=360," in shown
+
+
+def test_a_list_of_schedulers_fits_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, summaries are cut, names and needs are not."""
+    stream = io.StringIO()
+    terminal = Console(file=stream, width=100, force_terminal=True, no_color=True, highlight=False)
+    monkeypatch.setattr("gpusched_env.support.consoles.console", lambda: terminal)
+    list_schedulers()
+    lines = re.sub(r"\x1b\[[\d;]*m", "", stream.getvalue()).splitlines()
+    assert len(lines) == len(BASELINES) + 3
+    assert max(map(len, lines)) <= 100
+    assert [line for line in lines if line.startswith("dally-fully-consolidated ") and "… │ spread" in line]
 
 
 @pytest.mark.parametrize(

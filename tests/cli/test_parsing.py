@@ -35,6 +35,16 @@ from gpusched_env.support.files import whole
             ["gpusched_env.baselines.sjf:ShortestJobFirst:key=gpu-time,strict=true"],
         ),
         (["tiresias:knob=8", "tiresias:knob=2"], ["tiresias:knob=8", "tiresias:knob=2"]),
+        (["Ours=tiresias:knob=8,packlimit=0.5,las"], ["Ours=tiresias:knob=8,packlimit=0.5", "las"]),
+        (["fifo,Ours (a)=sjf:placement=spread,key=gpu-time"], ["fifo", "Ours (a)=sjf:placement=spread,key=gpu-time"]),
+        (
+            ["fifo,A=gpusched_env.baselines.srtf:ShortestRemainingFirst"],
+            ["fifo", "A=gpusched_env.baselines.srtf:ShortestRemainingFirst"],
+        ),
+        # A parameter of the scheduler before it, or of another one, stays a parameter, whatever its value.
+        (["drf,order=fair,fifo"], ["drf:order=fair", "fifo"]),
+        (["order=fair,fifo"], ["order=fair", "fifo"]),
+        (["fifo", "placement=sjf"], ["fifo", "placement=sjf"]),
     ],
 )
 def test_lists_of_schedulers(texts: list[str], specs: list[str]) -> None:
@@ -52,6 +62,12 @@ def test_lists_of_schedulers(texts: list[str], specs: list[str]) -> None:
         (["fifo,fifo:variant=strict"], "are the same; name it once"),
         (["fifo,tiresias,nob=8"], "unknown parameter 'nob'"),
         (["fifoo"], "did you mean 'fifo'"),
+        (["Ours=fifoo"], "did you mean 'fifo'"),
+        (["fifo,order=fair"], "unknown parameter 'order'.*NAME=SPEC for tables comes first"),
+        (["A=fifo,A=las"], "two schedulers are called 'A'"),
+        (["las=fifo,las"], "two schedulers are called 'las'"),
+        (["A=fifo,B=fifo:variant=strict"], "are the same"),
+        (["fifo,=las"], "write NAME=SPEC"),
     ],
 )
 def test_lists_that_are_refused(texts: list[str], message: str) -> None:

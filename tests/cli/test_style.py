@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 import typer
+from code_blocks import blocks_of
 from typer.testing import CliRunner, Result
 
 import gpusched_env.cli
 from gpusched_env.cli import app
 from gpusched_env.evaluation import evaluate
 from gpusched_env.support.commands import MOVED, RENAMED, Command, Group
-from tests.docs.test_code import PAGES, blocks_of
+from tests.docs.test_code import PAGES
 
 FOLDER = Path(gpusched_env.cli.__file__).parent
 ROOT = FOLDER.parents[1]

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from helpers import unit_instance
 from metrics_reference import fifo, play, random_instance, shortest_remaining
 
+from gpusched_env import ClusterView, Decision, Scheduler, Start
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
     RunResult,
@@ -22,7 +25,6 @@ from gpusched_env.evaluation import (
     plot_runs,
     print_comparison,
     read_json,
-    scheduler_labels,
     write_csv,
     write_json,
 )
@@ -111,19 +113,47 @@ def test_parameters_become_plain_data() -> None:
     assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
-def test_labels_name_the_parameters_that_differ() -> None:
-    def named(name: str, **parameters: object) -> RunResult:
-        return dataclasses.replace(results(1)[0], scheduler=SchedulerInfo(name, parameters, False))
+@dataclasses.dataclass
+class Greedy(Scheduler):
+    """A user's scheduler, which starts jobs in the order in which they wait."""
 
-    runs = [named("las", k=1, z=0), named("las", k=2, z=0), named("fifo", z=0)]
-    assert scheduler_labels(runs) == ["las:k=1", "las:k=2", "fifo"]
+    most_gpus: int = 8
+
+    def decide(self, view: ClusterView) -> Iterator[Decision]:
+        for job in view.waiting:
+            if view.gpus[job] <= self.most_gpus:
+                yield Start(job, "pack")
 
 
-def test_labels_of_variants_are_the_specs_as_typed() -> None:
-    specs = ["sjf-bsbf:sub_batch_search=off,placement=bsbf,round_s=60", "sjf-bsbf", "fifo:placement=spread"]
-    runs = evaluate("tiny-v1", specs, [200_000], progress=False)
-    assert scheduler_labels(runs) == [*specs[:2], "fifo-strict"]
-    assert list(by_scheduler(runs)) == [*specs[:2], "fifo-strict"]
+def test_labels_are_the_specs_as_typed_or_names_or_canonical_specs() -> None:
+    specs = ["tiresias:knob=8", "fifo", "Ours (8 GPUs)=sjf:placement=spread", "learned:general"]
+    runs = evaluate("tiny-v1", [*specs, Greedy(), make_scheduler("dally:tuner=off")], [200_000], progress=False)
+    own = f"{Greedy.__module__}:Greedy"
+    assert [run.label for run in runs] == [*specs[:2], "Ours (8 GPUs)", *specs[3:], own, "dally-manual"]
+    assert list(by_scheduler(runs)) == [run.label for run in runs]
+    assert runs[2].spec == "sjf:placement=spread"
+    again = evaluate("tiny-v1", [run.spec or "" for run in runs], [200_000], progress=False)
+    assert [run.digest for run in again] == [run.digest for run in runs]
+
+
+def test_a_mapping_names_schedulers_and_names_are_in_the_files(tmp_path: Path) -> None:
+    runs = evaluate("tiny-v1", {"mine": Greedy(4), "las": "las"}, [200_000], progress=False)
+    assert [run.name for run in runs] == ["mine", "las"]
+    write_json(runs, tmp_path / "r.json")
+    write_csv(runs, tmp_path / "r.csv")
+    assert [run.label for run in read_json(tmp_path / "r.json")] == ["mine", "las"]
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as stream:
+        assert [row["scheduler"] for row in csv.DictReader(stream)] == ["mine", "las"]
+
+
+def test_a_class_that_no_spec_can_name_is_called_by_its_name() -> None:
+    @dataclasses.dataclass
+    class Local(Greedy):
+        extra: float = 1.0
+
+    runs = evaluate("tiny-v1", [Local(), Local(extra=2.5)], [200_000], progress=False)
+    assert [run.label for run in runs] == ["Local", "Local:extra=2.5"]
+    assert [run.spec for run in runs] == [None, None]
 
 
 def test_table_sorts_by_mean_jct_and_ends_with_the_bound() -> None:

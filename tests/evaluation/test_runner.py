@@ -141,13 +141,13 @@ class Stops(Scheduler):
 try:
     evaluate("tiny-v1", ["fifo", Stops()], [0, 1])
 except Interrupted as stop:
-    print([(r.scheduler.name, r.seed) for r in stop.results], stop.runs, stop)
+    print([(r.label, r.seed) for r in stop.results], stop.runs, stop)
 """
 
 
 def test_an_interrupt_returns_the_finished_runs() -> None:
     told = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[('fifo-strict', 0)] 4 1 of 4 runs were finished"
+    assert told.stdout.strip() == "[('fifo', 0)] 4 1 of 4 runs were finished"
 
 
 class Terminal(io.StringIO):

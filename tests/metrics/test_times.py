@@ -19,6 +19,7 @@ from metrics_reference import (
     unit_instance,
 )
 
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.metrics import (
@@ -29,6 +30,7 @@ from gpusched_env.metrics import (
     jobs_in_system,
     jobs_running,
     jobs_waiting,
+    lower_bounds,
     segments,
     summarise,
     validate,
@@ -38,6 +40,9 @@ from gpusched_env.portable.arrays import mean
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Profiles, Workload
+from gpusched_env.reports.curves import completion_times
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
 
 
 def preempted_once() -> tuple[Instance, EventLog]:
@@ -184,6 +189,21 @@ def test_the_window_tracks_arrival_ranks() -> None:
     for bad in ((5, 5), (-1, 4), (0, 61)):
         with pytest.raises(GpuschedError, match="window"):
             summarise(instance, log, window=bad)
+
+
+def test_the_window_is_the_scenario_s_by_itself() -> None:
+    scenario = get_scenario("tiny-v1")
+    whole, windowed = (one.instance(0) for one in (scenario, scenario.replace(tracked_window=(3, 9))))
+    assert whole.fingerprint() == windowed.fingerprint()  # no run depends on the window
+    log = simulate(windowed, make_scheduler("fifo"))
+    everything, part = (0, len(whole.workload)), (3, 9)
+    numbers = summarise(windowed, log)
+    assert numbers["jobs"] == 6
+    assert numbers == summarise(whole, log, window=part) == summarise(windowed, log, window=part)
+    assert summarise(whole, log) == summarise(windowed, log, window=everything)
+    assert lower_bounds(windowed) == lower_bounds(whole, part) != lower_bounds(whole)
+    assert lower_bounds(windowed, everything) == lower_bounds(whole)
+    assert len(completion_times(windowed, log)) == 6
 
 
 def test_series_by_hand() -> None:

@@ -16,7 +16,6 @@ FREE = (
     "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py",
     "gpusched_env/network/topologies.py", "gpusched_env/support/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
-    "agents/policy.py",
     "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
     "agents/learned_timers.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded

@@ -65,7 +65,7 @@ def test_a_report_holds_its_runs(report: str) -> None:
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', report, re.DOTALL)
     assert data is not None
     told = json.loads(data[1])
-    assert [run["label"] for run in told["runs"]] == ["fifo-strict", "srtf"]
+    assert [run["label"] for run in told["runs"]] == ["fifo", "srtf"]
     for run in told["runs"]:
         assert len(run["jobs"]["id"]) == 12
         assert None not in run["jobs"]["finish"]

@@ -351,6 +351,8 @@ def test_registered_scenarios_keep_their_fingerprints() -> None:
         "helios-venus-v1": "999d83e1e533a9beb13e1540f5f8b2d33a9db192317ea3fa2b45e4638bc1e13f",
         "poisson-64-v1": "f91d255a1311333f05baaa3d0e6ba0fe15b97c6cc6b39cc7833f32fa023df3e9",
         "tiny-v1": "89a4b87b09bf46e1d24c0df5f9d02b2753561e3636b6993dc09f02b1abaa7ca8",
+        "steady-64-v0": "0c6fb36dd7aebc28705a93654554b0126d101c0c4346591d74e385b5d8ab6cab",
+        "steady-128-v0": "cee3c0288aa9e9577a752300df014a80a13d1f59f844ab91a85da2eae7bcf4d9",
         "rar-160-v0": "c84ad790dd497e3718e994799c97c9978098561425175b6f3e0973dc1f008f46",
         "leaf-spine-256-v1": "7ff060b6ee49262260665c915e56d9108fc7e5e5483129ddfb260b6cb5035b7c",
         "leaf-spine-2048-v1": "e664a0f28e7677c7610f53990136829979d68be6f5dc6f9c2f489159597c6712",

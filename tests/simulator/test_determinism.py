@@ -10,7 +10,7 @@ from gpusched_env.core.state import allocate
 from gpusched_env.simulator import Simulation, simulate
 
 
-@pytest.mark.parametrize("name", list_baselines())
+@pytest.mark.parametrize("name", list_baselines({"links"}))
 def test_a_place_in_a_batch_changes_nothing(name: str) -> None:
     """Instances of different sizes, played in turns, in arrays that are longer than each one needs."""
     instances = [

@@ -398,9 +398,9 @@ def test_a_table_without_a_header_is_read_by_the_columns_that_are_given(tmp_path
     assert bare.fingerprint() == whole.fingerprint()
     assert report.rows == 6
     assert read(tmp_path, EXAMPLE, columns=columns)[0].fingerprint() == whole.fingerprint()
-    with pytest.raises(TraceError, match="--columns JobID"):
+    with pytest.raises(TraceError, match="--sacct-columns JobID"):
         read(tmp_path, EXAMPLE.removeprefix(HEADER))
-    with pytest.raises(TraceError, match="--columns JobID"):  # two cells of the first row are equal
+    with pytest.raises(TraceError, match="--sacct-columns JobID"):  # two cells of the first row are equal
         read(tmp_path, EXAMPLE.removeprefix(HEADER).replace("|ana|", "|101|"))
     with pytest.raises(TraceError, match="line 1: 13 fields where the header has 6"):
         read(tmp_path, EXAMPLE.removeprefix(HEADER), columns="JobID,State,Start,End,Submit,AllocTRES")

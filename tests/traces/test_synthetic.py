@@ -150,6 +150,19 @@ def test_poisson_follows_its_laws() -> None:
     assert (constant.jobs["duration_s"] == 3).all()
 
 
+def test_lognormal_run_times_follow_their_law() -> None:
+    """ln of a run time is normal; its mean is that which makes the mean run time ``mean_duration_s``."""
+    law = {"durations": "lognormal", "log_sigma": 1.5, "mean_duration_s": 400.0}
+    drawn = generate_workload("poisson", 1, 200_000, **law).jobs["duration_s"]
+    logs = np.log(drawn)
+    assert logs.mean() == pytest.approx(np.log(400) - 1.5**2 / 2, abs=0.01)
+    assert logs.std() == pytest.approx(1.5, rel=0.01)
+    assert ((logs - logs.mean()) ** 3).mean() == pytest.approx(0, abs=0.05)
+    assert drawn.mean() == pytest.approx(400, rel=0.05)
+    clipped = generate_workload("poisson", 1, 200_000, **law, min_duration_s=30.0, max_duration_s=900.0)
+    assert clipped.jobs["duration_s"].tolist() == np.clip(drawn, 30, 900).tolist()
+
+
 def test_batch_arrives_at_once() -> None:
     assert (generate_workload("batch", 1, 50).jobs["arrival_s"] == 0).all()
 
@@ -168,6 +181,8 @@ def test_batch_arrives_at_once() -> None:
         ("philly", {"demand": {"1.5": 1}}, "demand"),
         ("poisson", {"durations": "constnt"}, "did you mean 'constant'"),
         ("poisson", {"mean_duration_s": float("nan")}, "finite"),
+        ("poisson", {"durations": "lognormal", "log_sigma": -1.0}, "log_sigma is -1.0: give 0 to 5"),
+        ("drift", {"min_duration_s": 9.0, "max_duration_s": 8.0}, "run times 9.0 s to 8.0 s"),
         ("poisson", {"demand": {"64": 1.0}}, "max_gpus"),
         ("drift", {"swing": 1.5}, "swing is 1.5: it must be a share"),
         ("drift", {"swing": -0.1}, "swing is -0.1"),

@@ -177,7 +177,8 @@ def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
             raise TraceError(
                 f"{path}, line 1: column {' or '.join(names)} is missing; found {', '.join(header)[:200]}; expected "
                 "the table of sacct --parsable2 with --format=JobID,JobIDRaw,Submit,Eligible,Start,End,Elapsed,State,"
-                "Timelimit,ReqTRES,AllocTRES; a table without a header (sacct -n) needs --columns JobID,Submit,..."
+                "Timelimit,ReqTRES,AllocTRES; a table without a header (sacct -n) needs "
+                "--sacct-columns JobID,Submit,..."
             )
     return at
 

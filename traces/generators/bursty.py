@@ -65,8 +65,7 @@ def bursty_jobs(
     gangs = _gang_table(tuple((demand if demand is not None else calibration.demand).items()), max_gpus)
     if not LEAST_RATE <= rate_scale < math.inf:
         raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number of at least {LEAST_RATE:g}")
-    if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
-        raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
+    check_bounds(min_duration_s, max_duration_s)
     # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
     size, start = _bursts(rng, jobs, calibration, rate_scale, start_hour)
     size, arrival = _arrivals(rng, jobs, size, start, calibration)
@@ -75,6 +74,12 @@ def bursty_jobs(
     arrival = arrival[order]
     duration = np.minimum(np.maximum(duration[order], max(min_duration_s, 1e-3)), max_duration_s)
     return arrival - arrival[0], gpus[order], duration
+
+
+def check_bounds(least_s: float, most_s: float) -> None:
+    """Refuse impossible bounds of run times."""
+    if not 0 <= least_s <= most_s or most_s == 0:
+        raise WorkloadError(f"run times {least_s!r} s to {most_s!r} s: give 0 <= min <= max, max > 0")
 
 
 @lru_cache(maxsize=64)

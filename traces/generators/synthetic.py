@@ -8,15 +8,16 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
-from gpusched_env.portable import draws
+from gpusched_env.portable import arrays, draws
 from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
-from gpusched_env.traces.generators.bursty import bursty_jobs
+from gpusched_env.traces.generators.bursty import bursty_jobs, check_bounds
 from gpusched_env.traces.generators.calibration import Calibration, read_calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
@@ -27,7 +28,8 @@ from gpusched_env.traces.generators.pollux_jobs import bsbf_jobs, pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 
 MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite
-DURATION_LAWS: Final = ("constant", "exponential")
+MOST_LOG_SIGMA: Final = 5.0  # the mean is then 3e5 medians
+DURATION_LAWS: Final = ("constant", "exponential", "lognormal")
 Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); in SEEDED, (seed, jobs, ...)
 
 
@@ -41,6 +43,40 @@ def calibrated(
     return Workload.from_columns(*bursty_jobs(rng, jobs, calibration, max_gpus, **parameters))
 
 
+@dataclass(frozen=True)
+class RunTimes:
+    """The law of run times, with the parameters of :func:`poisson`.
+
+    Raises
+    ------
+    WorkloadError : a parameter out of range
+    """
+
+    law: str
+    mean_s: float
+    log_sigma: float
+    least_s: float
+    most_s: float
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        _positive("mean_duration_s", self.mean_s)
+        if not 0 <= self.log_sigma <= MOST_LOG_SIGMA:
+            raise WorkloadError(f"log_sigma is {self.log_sigma!r}: give 0 to {MOST_LOG_SIGMA:g}")
+        check_bounds(self.least_s, self.most_s)
+
+    def draw(self, rng: np.random.Generator, jobs: int) -> np.ndarray:
+        """Draw run times [s], float64 [jobs]."""
+        if self.law == "constant":
+            shares = np.ones(jobs)
+        elif self.law == "exponential":
+            shares = draws.exponential(rng, jobs)
+        else:
+            sigma = self.log_sigma
+            shares = arrays.exp(sigma * draws.normal(rng, jobs) - 0.5 * sigma * sigma)
+        return np.clip(self.mean_s * shares, max(self.least_s, np.finfo(float).tiny), self.most_s)
+
+
 def poisson(
     rng: np.random.Generator,
     jobs: int,
@@ -48,17 +84,27 @@ def poisson(
     rate_per_s: float = 1.0,
     mean_duration_s: float = 1.0,
     durations: str = "exponential",
+    log_sigma: float = 1.0,
+    min_duration_s: float = 0.0,
+    max_duration_s: float = math.inf,
     demand: Mapping[int, float] | None = None,
 ) -> Workload:
     """Draw jobs with Poisson arrivals, for comparison with queueing theory.
 
-    ``rate_per_s`` is the mean rate of arrivals; ``durations`` is "exponential" or "constant"; ``demand`` is the
-    probability of each gang size, None = one GPU.
+    Parameters
+    ----------
+    rate_per_s : mean rate of arrivals
+    mean_duration_s : mean of the law of run times, before they are clipped [s]
+    durations : law of run times: "exponential", "constant" or "lognormal"
+    log_sigma : standard deviation of ln(run time) where the law is lognormal
+    min_duration_s, max_duration_s : bounds to which run times are clipped [s]
+    demand : probability of each gang size, None = one GPU
     """
+    run_times = RunTimes(durations, mean_duration_s, log_sigma, min_duration_s, max_duration_s)
     _positive("rate_per_s", rate_per_s)
     arrival = np.cumsum(draws.exponential(rng, jobs)) / rate_per_s
     gpus = _gangs(rng, jobs, demand, max_gpus)
-    return Workload.from_columns(arrival - arrival[0], gpus, _durations(rng, jobs, durations, mean_duration_s))
+    return Workload.from_columns(arrival - arrival[0], gpus, run_times.draw(rng, jobs))
 
 
 def batch(
@@ -67,11 +113,15 @@ def batch(
     max_gpus: int | None = None,
     mean_duration_s: float = 1.0,
     durations: str = "exponential",
+    log_sigma: float = 1.0,
+    min_duration_s: float = 0.0,
+    max_duration_s: float = math.inf,
     demand: Mapping[int, float] | None = None,
 ) -> Workload:
     """Draw jobs that all arrive at time 0; the parameters are those of :func:`poisson`."""
+    run_times = RunTimes(durations, mean_duration_s, log_sigma, min_duration_s, max_duration_s)
     gpus = _gangs(rng, jobs, demand, max_gpus)
-    return Workload.from_columns(np.zeros(jobs), gpus, _durations(rng, jobs, durations, mean_duration_s))
+    return Workload.from_columns(np.zeros(jobs), gpus, run_times.draw(rng, jobs))
 
 
 def drift(
@@ -81,6 +131,9 @@ def drift(
     rate_per_s: float = 1.0,
     mean_duration_s: float = 1.0,
     durations: str = "exponential",
+    log_sigma: float = 1.0,
+    min_duration_s: float = 0.0,
+    max_duration_s: float = math.inf,
     demand: Mapping[int, float] | None = None,
     late_demand: Mapping[int, float] | None = None,
     shift_s: float = math.inf,
@@ -96,10 +149,11 @@ def drift(
     swing : the rate is (1 - swing) x its mean in the first half of each period and (1 + swing) x its mean in the second
     period_s : period of the rate [s]
     """
+    run_times = RunTimes(durations, mean_duration_s, log_sigma, min_duration_s, max_duration_s)
     arrival = _swinging_arrivals(rng, jobs, rate_per_s, swing, period_s)
     before = demand or {1: 1.0}
     gpus = _shifting_gangs(rng, arrival, before, late_demand or before, shift_s, max_gpus)
-    return Workload.from_columns(arrival, gpus, _durations(rng, jobs, durations, mean_duration_s))
+    return Workload.from_columns(arrival, gpus, run_times.draw(rng, jobs))
 
 
 CALIBRATIONS: Final = {name: read_calibration(name) for name in ("helios-venus", "pai", "philly")}
@@ -211,13 +265,6 @@ def _positive(name: str, value: float) -> None:
 
 def _gangs(rng: np.random.Generator, jobs: int, demand: Mapping[int, float] | None, max_gpus: int | None) -> np.ndarray:
     return draw_demand(rng, jobs, demand_table(demand or {1: 1.0}, max_gpus))
-
-
-def _durations(rng: np.random.Generator, jobs: int, law: str, mean_s: float) -> np.ndarray:
-    _positive("mean_duration_s", mean_s)
-    if law == "constant":
-        return np.full(jobs, float(mean_s))
-    return np.maximum(mean_s * draws.exponential(rng, jobs), np.finfo(float).tiny)
 
 
 def _swinging_arrivals(

@@ -11,6 +11,8 @@ from typing import Final
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.report import ReadReport
 
+__all__ = ["skippable"]
+
 _skipped: ContextVar[ReadReport | None] = ContextVar("skipped", default=None)
 
 

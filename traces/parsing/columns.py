@@ -19,6 +19,8 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_text
 
+__all__ = ["JobColumns"]
+
 EPOCH: Final = datetime(1970, 1, 1)
 NODES: Final = {MIN_NODES: "q", MAX_NODES: "q"}  # numbers of a reader whose log may tell nodes
 UNEVEN: Final = "jobs whose GPUs do not divide evenly over their nodes: nodes ignored"

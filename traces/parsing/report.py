@@ -13,6 +13,8 @@ import numpy as np
 
 from gpusched_env.support.files import whole
 
+__all__ = ["ReadReport"]
+
 EXAMPLES: Final = 5  # number of places shown for each reason
 COLUMNS: Final = ("file", "unit", "number", "outcome", "reason")
 

@@ -17,6 +17,8 @@ from gpusched_env.traces.parsing.fields import Place
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
 
+__all__ = ["csv_rows"]
+
 LONGEST_LINE: Final = 1 << 20  # [byte]
 
 

@@ -220,14 +220,16 @@ def fitted_profiles(
 
 
 def computed_profiles(
-    table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
+    table: str, accumulates: bool, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> tuple[Profiles, np.ndarray]:
     """Assign an application of the table to every job, uniformly, and leave its communication to the network.
 
     The compute time is the fitted one of the application's initial batch on each GPU. Communication times were fitted
-    on the authors' machines; here the network of the scenario determines them, from the size of the gradient.
+    on the authors' machines; here the network of the scenario determines them, from the size of the gradient. If it
+    ``accumulates``, profiles have the memory and the sub-steps of :meth:`FittedTable.for_jobs`, on the GPU type of the
+    table with the least memory, so that jobs can share GPUs.
     """
-    profiles = _alone(table)
+    profiles = _alone(table, accumulates)
     unknown = [name for name in gpu_types if name not in profiles.gpu_types]
     if unknown:
         raise WorkloadError(f"profiles '{table}-computed': {unknown_name('GPU type', unknown[0], profiles.gpu_types)}")
@@ -235,9 +237,10 @@ def computed_profiles(
 
 
 @functools.cache
-def _alone(table: str) -> Profiles:
-    found = load_fitted(table)
+def _alone(table: str, accumulates: bool) -> Profiles:
+    found = dataclasses.replace(load_fitted(table), accumulates=accumulates)
     gangs = [1] * len(found.applications)
     batches = [application.initial_batch for application in found.applications.values()]
     fitted, _ = found.for_jobs(list(found.applications), batches, gangs)
-    return Profiles(fitted.rows, fitted.compute_s, fitted.gpu_types).read_only()
+    profiles = Profiles(fitted.rows, fitted.compute_s, fitted.gpu_types, accumulation=fitted.accumulation)
+    return profiles.read_only()

@@ -6,6 +6,8 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+__all__ = ["SHARE", "Column", "indices"]
+
 DAY_S: Final = 86_400.0
 LONGEST_S: Final = 30 * DAY_S  # [s] longer times are shown as 1
 

@@ -19,6 +19,8 @@ from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.column import Column
 from gpusched_env.errors import GpuschedError, unknown_name
 
+__all__ = ["Shown", "observation_array"]
+
 Array = np.ndarray
 
 # What arrays have rows for: Windows.axes has the numbers. The letters are those of the documentation.

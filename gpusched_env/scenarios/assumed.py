@@ -1,0 +1,46 @@
+"""What is assumed of run times, so that comparisons of networks or clusters would mislead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.problem.workload import Workload
+from gpusched_env.scenarios.registry import get_scenario, list_scenarios
+from gpusched_env.scenarios.scenario import Scenario
+
+IDEAL: Final = "run times are ideal on {}; to compare {}, say where they were measured (--measured-on)"
+SILENT: Final = "no job communicates (--profiles unit), so that run times are the same on every network"
+
+
+def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:
+    """Return what is assumed of the run times of jobs, in words -> number of jobs.
+
+    Nothing is told of a generator on the network and the cluster of its scenario, which say what its jobs are.
+
+    Parameters
+    ----------
+    workload : the jobs of a seed, as they are played
+    """
+    profiles, measured = workload.profiles, scenario.workload.measured
+    if scenario.workload.synthetic and not _moved(scenario):
+        return {}
+    if profiles.is_unit:
+        return {SILENT: len(workload)} if scenario.network.topology is not None else {}
+    alike = (profiles.compute_s == profiles.compute_s[:, :1]).all() and not profiles.rows["gradient_bytes"].any()
+    if (alike and not len(profiles.measured) and not len(profiles.shaped)) or (measured and measured.cluster):
+        return {}
+    if measured is not None:
+        return {IDEAL.format("this cluster", "shapes or GPU types"): len(workload)}
+    timed = int(np.isfinite(workload.jobs["duration_s"]).sum())
+    return {IDEAL.format("this network and cluster", "networks, shapes or GPU types"): timed} if timed else {}
+
+
+def _moved(scenario: Scenario) -> bool:
+    """Whether this is a registered scenario, by its name, on another network or cluster."""
+    name = scenario.name.partition(" + ")[0]
+    if name.partition(":")[0] not in list_scenarios():
+        return False
+    own = get_scenario(name)
+    return (own.network, own.groups) != (scenario.network, scenario.groups)

@@ -1,0 +1,80 @@
+"""The spec of a scheduler object builds an equal scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from gpusched_env.baselines import BASELINES, make_scheduler
+from gpusched_env.baselines.registry import LEARNED, split_name
+from gpusched_env.baselines.specs import spec_of, takes
+from gpusched_env.errors import GpuschedError
+from gpusched_env.simulator import Scheduler
+
+
+def fields_of(scheduler: Scheduler) -> dict[str, object]:
+    assert dataclasses.is_dataclass(scheduler)
+    return {field.name: getattr(scheduler, field.name) for field in dataclasses.fields(scheduler) if field.init}
+
+
+def changed(value: object) -> list[object]:
+    """Return other values of a parameter, of its type."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        return [value + 1, type(value)(value / 3), type(value)(1e-7)]
+    if isinstance(value, tuple):
+        return [tuple(sorted({*value, 123.25, 4e7 / 3}))]
+    return []
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_spec_of_an_object_builds_it_again(name: str) -> None:
+    """For every registered scheduler, as it is and with each of its parameters changed."""
+    scheduler = make_scheduler(name)
+    assert spec_of(scheduler) == (name if name != LEARNED else f"{LEARNED}:general")
+    for parameter, value in fields_of(scheduler).items():
+        for other in changed(value):
+            try:
+                changed_one = make_scheduler(name, **{parameter: other})
+            except GpuschedError:
+                continue  # the class refuses the value
+            spec = spec_of(changed_one)
+            again = make_scheduler(spec)
+            assert type(again) is type(changed_one), spec
+            assert fields_of(again) == fields_of(changed_one), spec
+
+
+def test_specs_use_the_registered_name_with_the_fewest_parameters() -> None:
+    for typed, canonical in {
+        "tiresias:policy=gittins,knob=8": "tiresias-g:knob=8",
+        "sjf:placement=spread": "sjf:placement=spread",
+        "dally:tuner=off": "dally-manual",
+        "tiresias:thresholds=3250/7200,incumbents_first=on": "tiresias:thresholds=3250/7200,incumbents_first=on",
+        "gpusched_env.baselines.fifo:Fifo:variant=skip": "fifo-skip",
+        "learned:philly-64": "learned:philly-64",
+    }.items():
+        assert spec_of(make_scheduler(typed)) == canonical
+
+
+def test_a_value_that_no_spec_can_write_gives_no_spec() -> None:
+    scheduler = make_scheduler("sjf")
+    scheduler.placement = "a,b"  # type: ignore[attr-defined]
+    assert spec_of(scheduler) == ""
+
+
+def test_names_stand_before_specs() -> None:
+    assert split_name("ours = tiresias:knob=8") == ("ours", "tiresias:knob=8")
+    assert split_name("tiresias:knob=8") == (None, "tiresias:knob=8")
+    assert split_name("my.module:Class:knob=8") == (None, "my.module:Class:knob=8")
+    assert make_scheduler("Ours=tiresias:knob=8") == make_scheduler("tiresias:knob=8")
+    for text in ("=sjf", "ours=", "="):
+        with pytest.raises(GpuschedError, match="write NAME=SPEC"):
+            split_name(text)
+
+
+def test_parameters_of_a_scheduler() -> None:
+    assert takes("sjf:placement=spread", "placement")
+    assert not takes("sjf", "knob")
+    assert takes("none_such", "knob")  # the error is that of the scheduler
