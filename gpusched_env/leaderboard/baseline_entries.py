@@ -222,7 +222,7 @@ def _about_agent(card: Card, changes: str) -> About:
         how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}."
         f"{changes and f' Played with {changes}.'}",
         hardware=f"{card.hours:g} h of training on {card.machine}",
-        training_seeds=[card.seeds[use] for use in ("train", "validation")],
+        training_seeds=[card.seeds[use] for use in ("train", "validation") if use in card.seeds],
         link="",
         licence=LICENCE,
     )

@@ -26,11 +26,8 @@ from gpusched_env.support.units import Unit, three_digits
 BASELINE: Final = "baseline"
 CLAIRVOYANT: Final = "reads true run times"
 CLAIMED: Final = "claimed, not checked"
-BESIDE: Final = {
-    "mean_jct_s": "p99_jct_s",
-    "makespan_s": "mean_jct_s",
-    "deadlines_met": "mean_jct_s",
-}  # scored metric -> second metric (brief)
+# Scored metric -> second metric (brief)
+BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s", "deadlines_met": "mean_jct_s"}
 NO_UNIT: Final = Unit("", 1.0)
 RANDOM: Final = "random"  # spec of the baseline that has a row in every table
 
