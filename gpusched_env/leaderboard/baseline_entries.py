@@ -118,7 +118,11 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("heterogeneous-v1", MANY, "las las-2d"),
         ("heterogeneous-v1", "ignores GPU types; some jobs cannot run on one of them", "dally"),
         ("slo-v0", MANY, "las las-2d"),
-        ("general-v2", "cannot keep up: the jobs in the system grow over the run", "las las-2d bco-ff bco-ls bco-rand"),
+        (
+            "general-v2",
+            "cannot keep up: the jobs in the system grow over the run",
+            "las las-2d sjf-bco bco-ff bco-ls bco-rand",
+        ),
         ("network-v1", MANY, "themis"),
         ("heterogeneous-v1", MANY, "themis"),
         ("tenants-v0", MANY, "las las-2d tiresias-g themis-lite dally"),
