@@ -10,7 +10,7 @@ import numpy as np
 from gpusched_env.agents.evaluation import evaluate_policy  # needs torch, which other agents do not
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.evaluation import RunResult, evaluate
+from gpusched_env.evaluation import RunResult, by_scheduler, evaluate
 from gpusched_env.evaluation.tables import BOUND
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.portable import arrays
@@ -36,7 +36,7 @@ def measured_ratios(
     mine = _played(agent, found, drawn, workers)
     played = [one for one in rivals if one != BOUND]
     theirs = evaluate(found, played, drawn, workers)
-    values = {rival: [one.metrics[metric] for one in theirs if one.spec == rival] for rival in played}
+    values = {label: [one.metrics[metric] for one in runs] for label, runs in by_scheduler(theirs).items()}
     if BOUND in rivals and metric in mine[0].bounds:
         values[BOUND] = [one.bounds[metric] for one in mine]
     ratios = {rival: paired_ratio([one.metrics[metric] for one in mine], of) for rival, of in values.items()}

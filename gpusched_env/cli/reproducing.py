@@ -27,7 +27,7 @@ def reproduce(
         ),
     ],
     processes: Processes,
-    quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in about a minute.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -45,6 +45,7 @@ def reproduce(
     """
     from gpusched_env.evaluation.processes import backend
     from gpusched_env.reproduce import load_card, play_card
+    from gpusched_env.reproduce.findings import UNJUDGED, of_full
     from gpusched_env.reproduce.report import WIDTH, summary
 
     chosen = load_card(card)
@@ -58,9 +59,12 @@ def reproduce(
     out = console(width=WIDTH)
     drawn = results.seeds
     seeds = f"seed {drawn[0]}" if len(drawn) == 1 else f"seeds {drawn[0]} to {drawn[-1]}"
-    seeds += " (quick: only a part)" if quick else ""
+    judged = findings
+    if quick:
+        seeds += " (quick: numbers are of a part, verdicts of the full runs)"
+        judged = [*of_full(card), *(one for one in findings if one.full == UNJUDGED)]
     out.print(chosen.title, style="bold", markup=False)
-    out.print(*summary(findings, out.width), sep="\n", markup=False)
+    out.print(*summary(judged, out.width), sep="\n", markup=False)
     out.print(f"\n{seeds}, gpusched-env {__version__}\n", markup=False)
     _show_tables(chosen, results, findings, out)
     header = {"card": card, "version": __version__, "quick": quick}

@@ -7,6 +7,7 @@ import functools
 import gzip
 import hashlib
 import importlib.util
+import lzma
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,14 +36,10 @@ def need_libraries(what: str) -> None:
 
 def asset(name: str) -> str:
     """Return the text of a script or style sheet of this package, or of LIBRARY."""
+    folder = files("gpusched_env.reports") / "assets"
     if name == LIBRARY:
-        return gzip.decompress(packed_library()).decode()
-    return (files("gpusched_env.reports") / "assets" / name).read_text(encoding="utf-8")
-
-
-def packed_library() -> bytes:
-    """Return LIBRARY, packed by ``gzip -9n``."""
-    return (files("gpusched_env.reports") / "assets" / f"{LIBRARY}.gz").read_bytes()
+        return lzma.decompress((folder / f"{LIBRARY}.xz").read_bytes()).decode()
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def inline_policy(scripts: Iterable[str]) -> str:
@@ -69,11 +66,11 @@ def write_page(path: str | Path, template: str, scripts: Iterable[str], **fields
     """Write a self-contained page, atomically; ``scripts`` are names of assets, which the page runs in their order."""
     from markupsafe import Markup
 
-    texts = [asset(name) for name in scripts]
+    library, *texts = (asset(name) for name in (LIBRARY, *scripts))
     inline = {
-        "policy": inline_policy([asset(LIBRARY), *texts]),
+        "policy": inline_policy([library, *texts]),
         "style": Markup(asset("style.css")),
-        "library": base64.b64encode(packed_library()).decode(),
+        "library": base64.b64encode(gzip.compress(library.encode(), mtime=0)).decode(),
         "scripts": list(map(Markup, texts)),
     }
     target = Path(path)

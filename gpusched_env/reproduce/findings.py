@@ -1,4 +1,4 @@
-"""What is found about the claims of a card, and the verdicts of full runs, which a quick run does not contradict."""
+"""What is found about the claims of a card, and the verdicts of full runs, which a quick run repeats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpusched_env.reproduce.expressions import Missing, Scope
 
-YES, NO, TIE, FEW = "yes", "NO", "tie", "too few runs to tell"
+YES, NO, TIE, UNJUDGED = "yes", "NO", "tie", "not judged"
 STORED: Final = files("gpusched_env.reproduce") / "full_runs.csv"
 
 
@@ -26,7 +26,7 @@ class Finding:
     claim : the claim as a sentence; findings with the same claim are grouped
     setting : the conditions of the runs
     tie : whether the claim is about an order only, and the runs cannot tell the two apart
-    few : whether a quick run has another verdict than the full runs, or nobody stored theirs
+    full : of a quick run, the verdict of the full runs, or UNJUDGED if none is stored; "" = these are full runs
     """
 
     claim: str
@@ -34,12 +34,12 @@ class Finding:
     holds: bool
     numbers: str
     tie: bool = False
-    few: bool = False
+    full: str = ""
 
     @property
     def verdict(self) -> str:
-        """YES, NO, TIE or FEW."""
-        return FEW if self.few else TIE if self.tie else YES if self.holds else NO
+        """YES, NO, TIE or UNJUDGED."""
+        return self.full or (TIE if self.tie else YES if self.holds else NO)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of a file of results."""
@@ -72,8 +72,12 @@ def stored() -> tuple[dict[str, str], ...]:
 
 
 def of_quick(card: str, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of a quick run: where the full runs have another verdict, it has too few runs to tell."""
+    """Return the findings of a quick run with the verdicts of the full runs: its own numbers are of too few runs."""
     known = {(row["claim"], row["setting"]): row["verdict"] for row in stored() if row["card"] == card}
-    return [
-        dataclasses.replace(found, few=known.get((found.claim, found.setting)) != found.verdict) for found in findings
-    ]
+    return [dataclasses.replace(one, full=known.get((one.claim, one.setting), UNJUDGED)) for one in findings]
+
+
+def of_full(card: str) -> list[Finding]:
+    """Return the findings of the full runs, as they are stored."""
+    rows = (row for row in stored() if row["card"] == card)
+    return [Finding(row["claim"], row["setting"], False, row["numbers"], full=row["verdict"]) for row in rows]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.reproduce.expressions import Missing, Scope
-from gpusched_env.reproduce.findings import FEW, NO, TIE, YES, Finding
+from gpusched_env.reproduce.findings import NO, TIE, UNJUDGED, YES, Finding
 
 if TYPE_CHECKING:
     from rich.table import Column, Table
 
-STYLES: Final = {YES: "green", NO: "red", TIE: "yellow", FEW: "yellow"}
+STYLES: Final = {YES: "green", NO: "red", TIE: "yellow", UNJUDGED: "yellow"}
 WIDTH: Final = 120  # [characters] of the output, unless the terminal's width is known
 SUMMARY_LINES: Final = 9  # most lines below the title
 BORDER: Final = 3  # [characters] per column: a line, and a blank on each side
@@ -95,11 +95,11 @@ def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
 
 
 def tally(verdicts: Sequence[str]) -> str:
-    """Say in how many settings a claim holds; ties, and settings with too few runs, are counted separately."""
-    words = {TIE: "tied", FEW: "too few runs"}
-    undecided = [f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts]
-    told = f"holds in {verdicts.count(YES):>2} of {len(verdicts):>2}"
-    return f"{told} ({', '.join(undecided)})" if undecided else told
+    """Say in how many settings a claim holds; ties are counted separately."""
+    if set(verdicts) == {UNJUDGED}:
+        return UNJUDGED
+    ties = verdicts.count(TIE)
+    return f"holds in {verdicts.count(YES):>2} of {len(verdicts):>2}" + (f" ({ties} tied)" if ties else "")
 
 
 def fitted(table: Table, width: int) -> list[Table]:
@@ -161,5 +161,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
         for item in own:
             style = STYLES[item.verdict]
             result = f"[{style}]{item.verdict}[/{style}]: {item.numbers}"
+            if item.full:
+                result = f"full runs: [{style}]{item.verdict}[/{style}]; here: {item.numbers}"
             table.add_row(claim if item is own[0] else "", item.setting, result, end_section=item is own[-1])
     return table

@@ -509,8 +509,14 @@ class Simulation:
                 raise SchedulerError(
                     f"scheduler {scheduler.name!r}: decide() gave {decisions!r}; yield decisions or return a list"
                 )
-            for decision in decisions:
-                self.apply(decision)
+            try:
+                for decision in decisions:
+                    self.apply(decision)
+            except GpuschedError as error:
+                if (frame := getattr(decisions, "gi_frame", None)) is not None:  # the line that yielded the decision
+                    code = frame.f_code
+                    error.add_note(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}')
+                raise
             idle = idle + 1 if events.stuck(self.arrays) else 0
             if idle > events.IDLE_LIMIT:
                 return Outcome.STALLED

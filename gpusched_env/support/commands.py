@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import os
 import shlex
 import sys
 import textwrap
@@ -31,6 +32,7 @@ from gpusched_env.support.consoles import (
     tell_interrupt,
 )
 from gpusched_env.support.provenance import remember_command
+from gpusched_env.support.users_lines import WHOLE, users_frames
 
 USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
 UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]  # of the copy of click that this Typer uses
@@ -66,15 +68,27 @@ Function = Callable[..., Any]
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Report invalid input, lack of memory and Ctrl-C in one line; other errors show a traceback."""
+    """Report invalid input, lack of memory and Ctrl-C in one line; errors of a user's code by their lines there.
+
+    Other errors show a traceback.
+    """
     try:
         yield
     except GpuschedError as error:
-        raise _exit(str(error)) from error
+        frames = users_frames(error)
+        raise _exit(f"{frames[-1][0]}, line {frames[-1][1]}: {error}" if frames else str(error)) from error
     except MemoryError as error:
         raise _exit(f"not enough memory ({error}): choose fewer jobs, GPUs or workers") from error
     except KeyboardInterrupt as stop:  # the text of ``stop`` says which results were kept
         raise typer.Exit(tell_interrupt("gpusched", stop)) from stop
+    except Exception as error:
+        frames = users_frames(error)
+        if not frames or os.environ.get(WHOLE):
+            raise
+        (file, line, _), texts = frames[-1], dict.fromkeys(text for _, _, text in frames)
+        print(f"gpusched: {file}, line {line}: {type(error).__name__}: {error}", *texts, sep="\n", file=sys.stderr)
+        print(f"{WHOLE}=1 shows the whole traceback", file=sys.stderr)
+        raise typer.Exit(1) from error
 
 
 def _exit(text: str) -> typer.Exit:

@@ -97,10 +97,66 @@ def test_compare_prints_and_writes_the_results_of_evaluate(tmp_path: Path) -> No
     first = get_scenario("tiny-v1").seeds.report[0]
     assert f"seeds {first}:{first + 3}" in result.stdout.splitlines()[0]
     assert "95 % interval" in result.stdout.splitlines()[0]
-    for expected in ("fifo", "tiresias", "sjf*", "lower bound", "±", "* reads true run times", "x bound"):
+    for expected in ("fifo", "tiresias", "sjf (*, a)", "lower bound", "±", "* reads true run times", "x bound"):
         assert expected in result.stdout
     specs = ["fifo", "tiresias:knob=8,packlimit=0.5", "sjf"]
     assert read_json(output) == evaluate("tiny-v1", specs, range(first, first + 3), progress=False)
+
+
+def test_compare_writes_tables_and_their_origin(tmp_path: Path) -> None:
+    command = ("compare", *TINY, "--schedulers", "A & B=fifo,las", "--seeds", "3", "--columns", "mean_jct_s,ratio")
+    files = {suffix: tmp_path / f"t.{suffix}" for suffix in ("tex", "md", "json", "csv")}
+    options = [word for path in files.values() for word in ("--output", path)]
+    assert gpusched(*command, *options).exit_code == 0
+    digests = {run.label: run.digest for run in read_json(files["json"])}
+    assert digests.keys() == {"A & B", "las"}
+    with files["csv"].open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    about = json.loads(files["json"].read_text())["about"]
+    assert rows[0]["command"] == about["command"]
+    for text in (files["tex"].read_text(), files["md"].read_text(), about["command"], json.dumps(about["versions"])):
+        assert "compare" in text or "numba" in text
+    for suffix in ("tex", "md"):
+        text = files[suffix].read_text(encoding="utf-8")
+        assert f"command: {about['command']}" in text
+        assert all(f"{name} {number}" in text for name, number in about["versions"].items())
+        assert len(re.findall(r"event logs of .*: [0-9a-f]{64}", text)) == 2
+        assert "x A " in text
+    assert r"A \& B" in files["tex"].read_text()
+    for form, suffix in (("--latex", "tex"), ("--markdown", "md")):
+        told = gpusched(*command, form)
+        without = [line for line in told.stdout.splitlines() if "command:" not in line]
+        assert without == [line for line in files[suffix].read_text().splitlines() if "command:" not in line]
+
+
+def test_results_on_standard_output_are_alone_there() -> None:
+    command = ("compare", *TINY, "--schedulers", "fifo,mine=las", "--seeds", "0:3", "--output", "-")
+    told = gpusched(*command)
+    assert told.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(told.stdout)))
+    expected = evaluate("tiny-v1", ["fifo", "mine=las"], range(3), progress=False)
+    assert [row["digest"] for row in rows] == [run.digest for run in expected]
+    assert [row["scheduler"] for row in rows[::3]] == ["fifo", "mine"]
+    assert "lower bound" in told.stderr
+    assert "give one" in gpusched(*command, "--json").stderr
+    run = gpusched("run", *TINY, "--scheduler", "mine=las", "--seed", "1", "--output", "-")
+    assert [row["digest"] for row in csv.DictReader(io.StringIO(run.stdout))] == [expected[4].digest]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--columns", "mean_jtc_s"), "--columns unknown metric 'mean_jtc_s': did you mean 'mean_jct_s'"),
+        (("--reference", "fif"), "--reference unknown label 'fif': did you mean 'fifo'"),
+        (("--columns", "deadlines_met"), "metric 'deadlines_met': these runs have none"),
+        (("--latex", "--json"), "--json and --latex: give one of them"),
+    ],
+)
+def test_unknown_columns_and_references_are_refused(options: tuple[str, ...], words: str) -> None:
+    told = gpusched("compare", *TINY, "--schedulers", "fifo,las", "--seeds", "1", *options)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert words in told.stderr
+    assert len(told.stderr.splitlines()) == 1
 
 
 def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
@@ -111,8 +167,9 @@ def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
     assert without.exit_code == with_plot.exit_code == 0
     assert without.stdout == with_plot.stdout
     assert "for training" in without.stdout
-    assert plain.read_bytes() == plotted.read_bytes()
-    assert "seed 0" in plot.read_text()
+    written = [json.loads(path.read_text()) for path in (plain, plotted)]
+    assert written[0]["results"] == written[1]["results"]
+    assert "jobs of all 3 seeds" in plot.read_text()
     assert gpusched(*arguments[:-1], "1:2", "--plot", plot).exit_code == 0
 
 
@@ -336,7 +393,55 @@ def test_a_scheduler_of_your_own_in_the_current_folder(tmp_path: Path) -> None:
     assert "Traceback" not in lazy.stderr
     broken = shell("run", *TINY, "--scheduler", "mypackage.module:Broken", cwd=tmp_path)
     assert broken.returncode == 1
-    assert "ZeroDivisionError" in broken.stderr  # a bug in a user's code keeps its traceback
+    assert "ZeroDivisionError" in broken.stderr
+
+
+USERS = """
+from gpusched_env import Scheduler, Start
+
+
+class Broken(Scheduler):
+    def decide(self, view):
+        return self.chosen(view)
+
+    def chosen(self, view):
+        return view.nothing
+
+
+class Misspelt(Scheduler):
+    def decide(self, view):
+        for job in view.waiting:
+            yield Start(job, "pakc")
+"""
+
+
+@pytest.mark.parametrize("several", [False, True])  # runs: of several, each is in a process of its own
+def test_an_error_of_a_users_scheduler_shows_the_users_lines_first(tmp_path: Path, several: bool) -> None:
+    (tmp_path / "mine.py").write_text(USERS)
+    line = {text.strip(): number for number, text in enumerate(USERS.splitlines(), 1)}
+    command = ["compare", *TINY, "--seeds", "2", "--workers", "2"] if several else ["run", *TINY]
+    broken = shell(*command, "--scheduler" + "s" * several, "mine:Broken", cwd=tmp_path)
+    assert broken.returncode == 1
+    first, *below, last = broken.stderr.splitlines()
+    at = f"mine.py, line {line['return view.nothing']}: AttributeError: 'ClusterView' object has no attribute"
+    assert first.startswith("gpusched: ")
+    assert at in first
+    files = [told for told in below if told.startswith("  File ")]
+    assert [re.findall("line (\\d+), in (\\w+)", told) for told in files] == [
+        [(str(line["return self.chosen(view)"]), "decide")], [(str(line["return view.nothing"]), "chosen")]
+    ]  # fmt: skip
+    assert last == "GPUSCHED_TRACEBACK=1 shows the whole traceback"
+    told = shell(*command, "--scheduler" + "s" * several, "mine:Misspelt", cwd=tmp_path)
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert f"mine.py, line {len(USERS.splitlines())}: unknown placement rule 'pakc'" in told.stderr
+
+
+def test_the_whole_traceback_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(USERS)
+    monkeypatch.setitem(ENVIRONMENT, "GPUSCHED_TRACEBACK", "1")
+    told = shell("run", *TINY, "--scheduler", "mine:Broken", cwd=tmp_path).stderr
+    assert told.startswith("Traceback")
+    assert "gpusched_env" in told
 
 
 HELPS = """

@@ -118,6 +118,7 @@ def test_a_browser_without_unpacking_is_told_so(driver: Any, report: str) -> Non
         assert driver.find_elements("css selector", "table")
     finally:
         driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", old)
+        complaints(driver)  # the next test begins without them
 
 
 def test_the_theme_may_change_while_a_page_is_open(driver: Any, report: str) -> None:

@@ -1,4 +1,4 @@
-"""Verdicts: ties, sizes, too few runs; the page of claims, made from the cards; expressions of cards; Themis."""
+"""Verdicts: ties, sizes, quick runs; the page of claims, made from the cards; expressions of cards; Themis."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import runpy
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.cli import app
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
 from gpusched_env.metrics import Interval, job_times
 from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.reproduce import CARDS, Card, Finding, Results, load_card
 from gpusched_env.reproduce.expressions import ANY, Missing, tied
-from gpusched_env.reproduce.findings import FEW, NO, TIE, YES, of_quick, stored
+from gpusched_env.reproduce.findings import NO, TIE, UNJUDGED, YES, of_full, of_quick, stored
 from gpusched_env.reproduce.report import summary
 from gpusched_env.reproduce.themis import Sweeps, gangs, rho_of_apps
 from gpusched_env.scenarios import get_scenario
@@ -64,15 +66,25 @@ def test_a_size_is_never_a_tie() -> None:
                 assert "tie" not in claim or "within(" not in claim["holds"], claim["claim"]
 
 
-def test_a_quick_run_never_contradicts_the_full_runs() -> None:
+def test_a_quick_run_never_contradicts_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the few runs show: each verdict, and in how many settings a claim holds, is that of the full runs."""
     for row in stored():
-        for holds in (True, False):
-            [told] = of_quick(row["card"], [Finding(row["claim"], row["setting"], holds, "")])
-            assert told.verdict in (row["verdict"], FEW)
-            assert (told.verdict == FEW) == (row["verdict"] != (YES if holds else NO))
+        for holds, tie in ((True, False), (False, False), (False, True)):
+            [told] = of_quick(row["card"], [Finding(row["claim"], row["setting"], holds, "", tie)])
+            assert told.verdict == row["verdict"]
     [unknown] = of_quick("dally", [Finding("a claim that nobody stored", "x", True, "")])
-    assert unknown.verdict == FEW
-    assert summary([unknown]) == ["holds in  0 of  1 (1 too few runs): a claim that nobody stored"]
+    assert unknown.verdict == UNJUDGED
+    assert summary([unknown]) == ["not judged: a claim that nobody stored"]
+    # As the command prints it: no run, and one setting in which the part shows the opposite
+    claim, setting = "20 servers: makespan SJF-BCO <= LS <= FF <= RAND", "queue 0.15"
+    monkeypatch.setattr("gpusched_env.reproduce.play_card", lambda *_: (made_up({("a",): [2.0]}), 0))
+    monkeypatch.setattr(
+        Card, "findings", lambda self, results: of_quick(self.name, [Finding(claim, setting, False, "9 8 7 6")])
+    )
+    out = CliRunner().invoke(app, ["reproduce", "sjf-bco", "--quick", "--output", str(tmp_path)]).stdout
+    assert f"{summary(of_full('sjf-bco'))[0]}\n" in out
+    assert "holds in  2 of  4: 20 servers: makespan" in out
+    assert "full runs: yes; here: 9 8 7 6" in out
 
 
 def test_results_of_a_quick_run_are_not_stored(tmp_path: Path) -> None:
