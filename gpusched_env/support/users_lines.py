@@ -30,6 +30,6 @@ def users_frames(error: BaseException) -> list[tuple[str, str, str]]:
 def _foreign(file: str) -> bool:
     path, package = Path(file).resolve(), Path(gpusched_env.__file__).parent
     ours = [package, *(package / part for part in ("agents", "baselines", "traces"))]  # links in a checkout
-    libraries = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
-    folders = [Path(one).resolve() for one in (*ours, *libraries)]
+    libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    folders = [one.resolve() for one in (*ours, *libraries)]
     return not path.is_file() or path == Path(sys.argv[0]).resolve() or any(map(path.is_relative_to, folders))
