@@ -23,7 +23,8 @@ from gpusched_env.reproduce.findings import NO, STORED, TIE, YES, stored
 from gpusched_env.support.files import write_whole
 
 PAGE: Final = Path(__file__).with_suffix(".md")
-MOST: Final = 4  # settings of a claim that are listed, if there are more
+MOST: Final = 4  # settings of a claim with different verdicts: above, only the rarest verdict is listed
+ALIKE: Final = 2  # of settings that all have the same verdict
 COLUMNS: Final = ("card", "claim", "setting", "verdict", "numbers")
 HEAD: Final = """# Papers reproduced
 
@@ -34,8 +35,8 @@ The figure of the paper, ours in the full runs, and a verdict.
   claimed range, even if 1 is in its interval.
 * `--quick` plays a part in about a minute, and says *too few runs to tell* where its verdict is not that of the full
   runs, or none is stored.
-* Where a claim has more than four settings, those with the rarer verdict are listed. Claims without a figure of the
-  paper are only counted.
+* Where a claim has more than four settings, those with the rarer verdict are listed, and of settings with the same
+  verdict two. Claims without a figure of the paper are only counted.
 
 `python docs/papers.py` writes this page.
 """
@@ -79,10 +80,11 @@ def _section(name: str, cards: Sequence[str]) -> str:
 def _row(claim: str, figure: str, rows: Sequence[Mapping[str, str]]) -> str:
     """Return a line for a claim; of many settings, only those with the rarest verdict are listed."""
     verdicts = [row["verdict"] for row in rows]
-    mixed, shown = len(set(verdicts)) > 1, list(rows)
-    if len(rows) > MOST:
+    mixed = len(set(verdicts)) > 1
+    shown = rows if mixed else rows[:ALIKE]
+    if mixed and len(rows) > MOST:
         rarest = min(dict.fromkeys(verdicts), key=verdicts.count)
-        shown = [row for row in rows if row["verdict"] == rarest][: None if mixed else MOST]
+        shown = [row for row in rows if row["verdict"] == rarest]
     ours = "; ".join(
         (f"{row['setting']}: " if len(rows) > 1 else "") + row["numbers"] + (f" ({row['verdict']})" if mixed else "")
         for row in shown
