@@ -21,6 +21,8 @@ from gpusched_env.support.consoles import plain_table, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table as RichTable
+
     from gpusched_env.leaderboard import Track
     from gpusched_env.leaderboard.scoring import Scored
     from gpusched_env.support.tables import Row, Table
@@ -277,7 +279,7 @@ def build(
     print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
 
 
-def _metrics_table(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> Table:
+def _metrics_table(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> RichTable:
     """Return the score and every metric of the leaderboard, with intervals."""
     from gpusched_env.leaderboard.scoring import score_on
     from gpusched_env.leaderboard.tracks import scored_first
