@@ -68,9 +68,9 @@ def show_track(
     from gpusched_env.leaderboard.site_tables import shipped_standings, track_tables
 
     track = get_track(name)
-    title = f"{track.name}: mean over {track.reports} seeds [95 % interval]; * reads true run times"
     for ranking in track_tables(shipped_standings(track), track, brief=True):
-        show(_marked(ranking), title)
+        marked, title = _marked(ranking), f"{track.name}: {ranking.caption.removeprefix('Recomputed: ')}"
+        show(marked, title, "* reads true run times" if any(row.cells[1].notes for row in marked.rows) else "")
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
     for column in (3, 4):
         table.columns[column].justify = "left"
