@@ -118,7 +118,11 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("heterogeneous-v1", MANY, "las las-2d"),
         ("heterogeneous-v1", "ignores GPU types; some jobs cannot run on one of them", "dally"),
         ("slo-v0", MANY, "las las-2d"),
-        ("general-v2", "cannot keep up: the jobs in the system grow over the run", "las las-2d bco-ff bco-ls bco-rand"),
+        (
+            "general-v2",
+            "cannot keep up: the jobs in the system grow over the run",
+            "las las-2d sjf-bco bco-ff bco-ls bco-rand",
+        ),
         ("network-v1", MANY, "themis"),
         ("heterogeneous-v1", MANY, "themis"),
         ("tenants-v0", MANY, "las las-2d tiresias-g themis-lite dally"),
@@ -222,7 +226,7 @@ def _about_agent(card: Card, changes: str) -> About:
         how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}."
         f"{changes and f' Played with {changes}.'}",
         hardware=f"{card.hours:g} h of training on {card.machine}",
-        training_seeds=[card.seeds[use] for use in ("train", "validation")],
+        training_seeds=[card.seeds[use] for use in ("train", "validation") if use in card.seeds],
         link="",
         licence=LICENCE,
     )

@@ -240,7 +240,6 @@ TRACKS: Final = (
             "srsf:placement=consolidate",
             "las-2d:placement=consolidate,round_s=1200",
             "fifo-skip:placement=consolidate",
-            "learned:general,untrained=on",
         ),
     ),
     Track(

@@ -281,12 +281,12 @@ def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
 def test_a_figure_of_several_seeds_has_the_jobs_of_all() -> None:
     instances = [random_instance(seed, jobs=40) for seed in range(3)]
     logs = [play(instance) for instance in instances]
-    jct, use, _ = plot_runs(instances, {"fifo": logs, "again": logs}).axes
+    jct, use, _, seeds = plot_runs(instances, {"fifo": logs, "again": logs}, reference="again").axes
+    assert [list(line.get_xdata()) for line in seeds.lines[:2]] == [[1.0] * 3, [1.0, 1.0]]  # seeds, interval
     pooled = np.sort(np.concatenate([job_times(*one)["jct_s"] for one in zip(instances, logs, strict=True)]))
     times, shares = jct.lines[0].get_data()
     assert np.array_equal(times, pooled)
     assert shares[-1] == 1.0
-    assert len(jct.collections) == 2  # bands
     when, held = use.lines[0].get_data()
     ends = [summarise(*one)["makespan_s"] for one in zip(instances, logs, strict=True)]
     used = [summarise(*one)["utilisation"] for one in zip(instances, logs, strict=True)]
