@@ -1,6 +1,6 @@
 """Windows that were not used before: the agent beside tuned rivals, and what parts of its rule are worth.
 
-``python -m studies.unseen_logs.further LOGS --largest 16`` makes windows between those of the study, with other models,
+``python -m studies.unseen_logs.further LOGS --largest 32`` makes windows between those of the study, with other models,
 plays the shipped agent ``learned``, variants of it and the tuned rivals, and prints ratios of mean JCTs.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -28,6 +29,7 @@ from studies.unseen_logs.windows import make_windows
 
 AGENT: Final = "learned"
 RIVALS: Final = ("dally", "tiresias", "tiresias-g", "tiresias-dally", "las-2d")
+QUARTERS: Final = (1, 2, 3)  # of the way from a window of the study to the next
 PARTS: Final = ("philly-after", "venus-after", "pai", "muri-2", "muri-3")  # Kalos has no further jobs
 # Variant -> the fields of the rule that it changes.
 WITHOUT: Final[dict[str, dict[str, Any]]] = {
@@ -64,7 +66,7 @@ def main(options: Settings) -> None:
     """Play and print."""
     scores: dict[str, dict[str, Score]] = {}
     windows = []
-    for window in make_windows(options.logs, PARTS, options.largest, between=True):
+    for window in chain.from_iterable(make_windows(options.logs, PARTS, options.largest, k) for k in QUARTERS):
         begun, instance = time.process_time(), window.instance(options.logs)
         for name, scheduler in players().items():
             scores.setdefault(name, {})[window.name] = score(scheduler, instance)

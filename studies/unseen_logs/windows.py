@@ -52,7 +52,7 @@ LADDER: Final = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0
 STRETCHES: Final = (2.0, 4.0)
 LEAST_STRETCH: Final = 1.5
 TRIES: Final = 40
-FURTHER: Final = 1_000  # added to the seeds of further windows
+FURTHER: Final = 1_000  # distance of the seeds of further windows
 BURST_JOBS: Final = 100  # jobs of a burst, see Change
 GENERATORS: Final = ("synthetic:philly", "synthetic:helios-venus")
 
@@ -255,7 +255,7 @@ def _arrivals(source: str) -> np.ndarray:
 
 
 def make_windows(
-    logs: Path, parts: Sequence[str] = tuple(PARTS), most_nodes: int = 256, between: bool = False
+    logs: Path, parts: Sequence[str] = tuple(PARTS), most_nodes: int = 256, further: int = 0
 ) -> Iterator[Window]:
     """Yield the windows of parts, evenly spread over each part.
 
@@ -265,7 +265,8 @@ def make_windows(
     Parameters
     ----------
     most_nodes : larger clusters are left out
-    between : windows with other models, that begin in the middle between those of the study
+    further : k = windows with other models that begin k quarters of the way from one of the study to its next; if k is
+        odd, networks are exchanged
 
     Raises
     ------
@@ -283,12 +284,12 @@ def make_windows(
                 mine = arrivals[(arrivals >= part.start_s) & (arrivals < part.stop_s)]
                 jobs = min(jobs, len(mine))
                 later = len(mine) - jobs
-                first = later * (2 * number + between) // max(2 * part.windows - 2 + 2 * between, 1)
+                first = later * (4 * number + further) // max(4 * part.windows - 4 + further, 1)
                 starts_s = [float(mine[(first + jobs * i // 4) % (later + 1)]) for i in range(TRIES)]
-                seeds = range(number + FURTHER * between, number + FURTHER * between + 1)
+                seeds = range(number + FURTHER * further, number + FURTHER * further + 1)
             limits = (STRETCHES[number // 2 % 2], LEAST_STRETCH)
             for stretch, start_s, seed in itertools.product(limits, starts_s, seeds):
-                window = Window(name, start_s, jobs, nodes, tuple(NETWORKS)[number % 2], LADDER[0], seed)
+                window = Window(name, start_s, jobs, nodes, tuple(NETWORKS)[(number + further) % 2], LADDER[0], seed)
                 load = _load_with_queues(window, logs, stretch)
                 if load is not None:
                     yield dataclasses.replace(window, load=load)
