@@ -27,14 +27,14 @@ from gpusched_env.evaluation import (
     write_json,
 )
 from gpusched_env.evaluation.runner import Task, result_of
-from gpusched_env.evaluation.tables import BOUND
+from gpusched_env.evaluation.tables import BOUND, X_BOUND, metric_words
 from gpusched_env.metrics import Window, lower_bounds, paired_ratio
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.support.consoles import console as file_console
 from gpusched_env.support.figures import can_draw
 
-METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
+METRICS: Final = ("mean_jct_s", X_BOUND, "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("srtf", "tiresias", "sjf", "random", "fifo")
 WIDTH: Final = 150  # [characters] of table.txt
 LEARNED: Final = "learned"
@@ -164,11 +164,6 @@ def evaluate_agents(
         print_comparison(results, metrics, file)
         file.print("\n".join(verdicts))
     return results
-
-
-def metric_words(metric: str) -> str:
-    """Return the name of a metric in words, such as "mean JCT" of ``mean_jct_s``."""
-    return metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
 
 
 def chosen_seeds(scenario: Scenario, count: int) -> range:

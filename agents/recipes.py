@@ -20,9 +20,32 @@ class Recipe:
     limits: str
 
 
-DEFAULT: Final = "philly-64"
 RECIPES: Final = {
-    DEFAULT: Recipe(
+    "steady-64": Recipe(
+        training=TrainingConfig(
+            scenario="steady-64-v0",
+            teacher="tiresias-g",
+            teacher_episodes=6,
+            steps=400_000,
+            running_window=8,
+            rules=("consolidate", "pack", "spread"),
+            queue_order="least-attained",
+            running_order="most-attained",
+            clairvoyant=False,
+            workloads=4,
+            learning_rate=1e-3,
+            horizon=0.5,
+            validations=8,
+        ),
+        environment="gpusched/Steady-v0",
+        rivals=("dally", "las-2d:placement=consolidate,round_s=1200", "tiresias-g", "gandiva-lite"),
+        summary="small mean JCT of a steady stream of gangs without run times, on racks whose links punish spread",
+        intended_use="The first task, and clusters like it: gangs of unknown run times on an oversubscribed leaf-spine "
+        "network, such as steady-64-v0; a rival for agents that are trained there.",
+        limits="It learned 64 GPUs in 16 machines at load 0.6 only, from Tiresias-G and then from rewards; on other "
+        "clusters, measure it first. It needs a topology as the network.",
+    ),
+    "philly-64": Recipe(
         training=TrainingConfig(
             scenario="philly-64-v1",
             teacher="srtf:placement=consolidate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -10,9 +11,13 @@ from gpusched_env.agents.episodes import Episodes
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.envs.actions import SLOT_ACTIONS, Action, number_of
+from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Start
+from gpusched_env.event_log import PREEMPT, RESIZE
+from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Start, simulate
+
+MOST_LOST: Final = 20  # a scheduler decides at most so many times as often by itself as it teaches
 
 
 class Teachers:
@@ -48,6 +53,36 @@ class Teachers:
             actions = right_actions(decisions, self._windows, masks[i], *self._episodes.slots(b))
             right[i, actions], first[i] = True, actions[0]
         return right, first
+
+
+def check_teacher(spec: str, environment: ClusterEnv, seeds: Sequence[int]) -> None:
+    """Refuse a scheduler whose preemptions or resizes the actions of an environment would not teach.
+
+    It plays some episodes by itself, and others in which it is asked only where the environment asks, and its decisions
+    become actions. What it then hardly ever does, it does at other times, such as rounds, or in no window.
+
+    Raises
+    ------
+    SchedulerError : names what would not be taught
+    """
+    episodes = Episodes(environment, seeds, keep_logs=True)
+    teachers = Teachers(spec, episodes, environment.windows)
+    while len(rows := episodes.waiting()):
+        _, masks = episodes.seen(rows)
+        episodes.play(rows, teachers.right(rows, masks)[1])
+    taught = [simulation.log() for simulation in episodes.simulations]
+    own = [
+        simulate(instance, make_scheduler(spec), seed=seed)
+        for instance, seed in zip(episodes.instances, seeds, strict=True)
+    ]
+    for kind, words in ((PREEMPT, "preempts running jobs"), (RESIZE, "resizes running jobs")):
+        alone, asked = (sum(int((log.events["kind"] == kind).sum()) for log in logs) for logs in (own, taught))
+        if alone > MOST_LOST * max(asked, 1):
+            raise SchedulerError(
+                f"{spec} cannot be a teacher here: in {len(seeds)} episodes it {words} {alone} times, but {asked} "
+                "times where the environment asks, at arrivals and completions. It may decide in rounds of its own, or "
+                "about jobs that queue_window and running_window do not show. Choose srtf, tiresias-g or another"
+            )
 
 
 def right_actions(

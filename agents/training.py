@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
@@ -21,12 +21,15 @@ from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL, windows_of
 from gpusched_env.agents.network import WIDTH
 from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
+from gpusched_env.agents.teachers import check_teacher
 from gpusched_env.agents.validation import LEARNING_FILE, METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.scenarios import Curriculum, get_scenario
+
+CHECKED_EPISODES: Final = 4  # in which a teacher shows whether it can be imitated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +185,8 @@ def train(
     torch.manual_seed(config.seed)
     validation = Validation(config, scenario, output, record, progress, judge)
     environment = ClusterEnv(scenario, reward=config.reward, **dataclasses.asdict(config.windows))
+    if config.teacher and not resume:
+        check_teacher(config.teacher, environment, range(*scenario.seeds.train)[:CHECKED_EPISODES])
     with contextlib.closing(RunFolder(output, record, resume)) as folder, _told_what_was_kept(validation, folder):
         ppo.learn(config, environment, validation, folder)
         folder.finish()

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from gpusched_env.agents.evaluation import evaluate_policy, metric_words
+from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import CLONED, CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
+from gpusched_env.evaluation.tables import metric_words
 from gpusched_env.metrics import COLUMN_OF
 from gpusched_env.scenarios import Scenario
 from gpusched_env.support.files import whole, write_whole

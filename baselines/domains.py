@@ -1,12 +1,12 @@
 """What each scheduler needs to be itself, and which of it a problem lacks.
 
-A scheduler outside its domain still plays, but its idea has no effect: there it is another, simpler policy.
+A scheduler outside its domain still plays, but its idea gains nothing there; often it is another, simpler policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -50,7 +50,8 @@ def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
     SchedulerError : it declares a need that is not registered
     """
     target = f"{type(scheduler).__module__}:{type(scheduler).__qualname__}"
-    rows = [row for row in BASELINES.values() if row.target == target and _implied(scheduler, row.parameters)]
+    given = scheduler.parameters.items()
+    rows = [row for row in BASELINES.values() if row.target == target and row.parameters.items() <= given]
     named = BASELINES.get((spec or "").partition(":")[0])
     row = max(rows, key=lambda row: len(row.parameters), default=named)
     names = tuple(dict.fromkeys((*(row.needs if row else ()), *scheduler.needs)))
@@ -58,10 +59,6 @@ def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
         if name not in NEEDS:
             raise SchedulerError(f"scheduler {scheduler.name!r}, needs: {unknown_name('need', name, NEEDS)}")
     return names
-
-
-def _implied(scheduler: Scheduler, parameters: dict[str, Any]) -> bool:
-    return all(getattr(scheduler, name, None) == value for name, value in parameters.items())
 
 
 def needs_met(instance: Instance) -> set[str]:

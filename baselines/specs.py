@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from gpusched_env.agents.cards import PLAYED_BY
 from gpusched_env.baselines.registry import BASELINES, LEARNED, make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.simulator import Scheduler
@@ -52,15 +53,13 @@ def described(scheduler: Scheduler) -> str:
 
 def _heads(scheduler: Scheduler) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the beginnings of specs that build this class, and the parameters that each implies."""
-    from gpusched_env.agents.cards import PLAYED_BY
-
     cls = type(scheduler)
     target = f"{cls.__module__}:{cls.__qualname__}"
     if target in PLAYED_BY.values():
         agent, path = getattr(scheduler, "agent", ""), getattr(scheduler, "path", "")
         head = f"{LEARNED}:{agent or f'path={path}'}"
         return [(head, {**_defaults(cls), "agent": agent, "path": path})]
-    heads = [
+    heads: list[tuple[str, Mapping[str, Any]]] = [
         (name, _parameters(make_scheduler(name)))
         for name, baseline in BASELINES.items()
         if baseline.target == target and name != LEARNED
@@ -74,8 +73,7 @@ def _defaults(cls: type[Scheduler]) -> Mapping[str, Any]:
     try:
         return _parameters(cls())
     except (TypeError, GpuschedError):  # a parameter has no default, or the defaults name no scheduler
-        fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-        return {field.name: field.default for field in fields if field.init}
+        return {one.name: one.default for one in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
 
 
 def _parameters(scheduler: Scheduler) -> dict[str, Any]:

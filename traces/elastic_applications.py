@@ -17,7 +17,7 @@ from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches, kept_batch
-from gpusched_env.traces.profile_tables.pollux import placement_of
+from gpusched_env.traces.profile_tables.steps import placement_of
 
 GPU_TYPE: Final = "T4"
 SPEEDS: Final = ("fitted", "robust", "measured")

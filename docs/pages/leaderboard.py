@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from gpusched_env.leaderboard.scoring import at_bound, score_on
 from gpusched_env.leaderboard.site_tables import shipped_standings, values
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
@@ -33,6 +34,7 @@ class Result(NamedTuple):
     preemptions : a job
     tenants : the columns of TENANT_COLUMNS; empty if the track has no tenants
     rank, of : its rank on the track, and how many entries are ranked with it
+    bound, bound_score : value and score of the lower bound (of deadlines met, of the upper one)
     """
 
     track: Track
@@ -45,6 +47,8 @@ class Result(NamedTuple):
     tenants: tuple[Interval, ...]
     rank: int
     of: int
+    bound: Interval
+    bound_score: Interval
 
 
 def read_results() -> list[Result]:
@@ -53,6 +57,9 @@ def read_results() -> list[Result]:
 
 
 def _results(track: Track) -> list[Result]:
+    entries = shipped_standings(track)
+    bound = at_bound(entries[0].runs, track.metric)
+    [base] = [shown.runs for shown in entries if shown.entry.player.spec == track.base]
     return [
         Result(
             track,
@@ -69,8 +76,10 @@ def _results(track: Track) -> list[Result]:
             ),
             shown.rank,
             shown.of,
+            mean_interval(values(bound, track.metric)),
+            score_on(track, bound, base),
         )
-        for shown in shipped_standings(track)
+        for shown in entries
     ]
 
 
@@ -111,6 +120,8 @@ def write_track(track: Track, results: list[Result]) -> str:
         ]
         for result in results
     ]
+    bound = ["", "bound", number(results[0].bound, scored.seconds), number(results[0].bound_score)]
+    rows.append(bound + [""] * (len(rows[0]) - len(bound)))
     head = [
         "rank",
         "scheduler",

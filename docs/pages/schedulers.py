@@ -136,7 +136,7 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
         }[_preempts(name, baseline, results)],
     ]
     if words := _declared(name, baseline):
-        needs.append(f"To be itself it needs {', '.join(words)}; on a problem without, its idea has no effect.")
+        needs.append(f"To be itself it needs {', '.join(words)}; on other problems its idea gains nothing.")
     return ["\n".join(f"- {need}" for need in needs)]
 
 

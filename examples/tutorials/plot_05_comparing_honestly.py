@@ -38,7 +38,7 @@ print("dally, mean JCT by seed [h]:", *(f"{value:.2f}" for value in jct_h["dally
 print(f"{'scheduler':12} {'mean JCT [h]':>20} {'ratio to tiresias':>24}")
 ratios = {}
 for label, values in jct_h.items():
-    mean, ratio = mean_interval(values), paired_ratio(values, jct_h["tiresias-L"])
+    mean, ratio = mean_interval(values), paired_ratio(values, jct_h["tiresias"])
     ratios[label] = ratio
     print(
         f"{label:12} {mean.mean:8.2f} ± {mean.half_width:5.2f} {ratio.mean:12.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
@@ -51,7 +51,7 @@ for row, (_, ratio) in enumerate(ratios.items()):
 axes.axvline(1, color="grey", linewidth=1)
 axes.set_yticks(range(len(ratios)), ratios)
 axes.set_xscale("log")
-axes.set_xlabel("mean JCT / that of tiresias-L, 95 % interval over ten seeds")
+axes.set_xlabel("mean JCT / that of tiresias, 95 % interval over ten seeds")
 figure.tight_layout()
 
 # %%
@@ -61,7 +61,7 @@ figure.tight_layout()
 # scheduler can be below the bound. ``*`` marks schedulers that read true run times. Compare clairvoyant
 # schedulers only with each other.
 
-print_comparison(results, metrics=("mean_jct_s", "p99_jct_s", "makespan_s", "rho_fair_share"))
+print_comparison(results, metrics=("mean_jct_s", "ratio", "x_bound", "p99_jct_s", "makespan_s", "rho_fair_share"))
 
 # %%
 # Which seeds?
@@ -83,5 +83,5 @@ print("train", seeds.train, "validation", seeds.validation, "report", seeds.repo
 
 middle = evaluate("philly-64-v1", ["tiresias", "dally"], REPORT, window=(100, 200), progress=False)
 values = {label: [run.metrics["mean_jct_s"] for run in runs] for label, runs in by_scheduler(middle).items()}
-ratio = paired_ratio(values["dally"], values["tiresias-L"])
-print(f"dally / tiresias-L in the middle: {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
+ratio = paired_ratio(values["dally"], values["tiresias"])
+print(f"dally / tiresias in the middle: {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")

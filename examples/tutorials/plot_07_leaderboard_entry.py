@@ -82,15 +82,15 @@ except GpuschedError as error:
 from gpusched_env.leaderboard import compared, score
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 
-shipped = {found.player.name: found for found in shipped_entries("general-v1")}
-ours = score(entry.runs, shipped["fifo-strict"].runs, "mean_jct_s")
-ratio = compared(entry.runs, shipped["tiresias-L"].runs, "mean_jct_s")
+shipped = {found.player.spec: found for found in shipped_entries("general-v1")}
+ours = score(entry.runs, shipped["fifo"].runs, "mean_jct_s")
+ratio = compared(entry.runs, shipped["tiresias"].runs, "mean_jct_s")
 print(f"score {ours.mean:.3f} [{ours.low:.3f}, {ours.high:.3f}]")
 print(f"mean JCT / that of tiresias: {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
 
 import matplotlib.pyplot as plt
 
-scores = {name: score(found.runs, shipped["fifo-strict"].runs, "mean_jct_s").mean for name, found in shipped.items()}
+scores = {name: score(found.runs, shipped["fifo"].runs, "mean_jct_s").mean for name, found in shipped.items()}
 scores["our entry"] = ours.mean
 names = sorted(scores, key=scores.__getitem__)
 colours = ["#D55E00" if name == "our entry" else "#56B4E9" for name in names]

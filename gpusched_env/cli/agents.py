@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, Draws, ScenarioOption, WorkersOption
-from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import console, plain_table, show
 
@@ -70,69 +69,29 @@ def show_agent(name: NameArgument) -> None:
         print(_ratio(rival, mean, low, high))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Searched:
-    """How agents of a search are measured, which have no card."""
-
-    scenario: Annotated[str, typer.Option(metavar="NAME|PATH", show_default="that of the card")] = ""
-    """Of files: scenario."""
-    schedulers: Annotated[
-        list[str] | None, typer.Option("--schedulers", "--scheduler", metavar="SPECS", show_default="those of the card")
-    ] = None
-    """Rivals."""
-    metrics: str = "mean_jct_s"
-    """Of files: metrics, with commas."""
-    validation: bool = False
-    """Of files: validation seeds, not report seeds."""
-
-    def tell(self, files: list[str], draws: Draws, workers: int) -> None:
-        """Print the ratios of each file and of all."""
-        from gpusched_env.agents.measuring import print_ratios
-        from gpusched_env.cli.parsing import chosen_schedulers
-        from gpusched_env.metrics import COLUMN_OF
-        from gpusched_env.scenarios import get_scenario
-
-        if not self.scenario or not self.schedulers:
-            raise GpuschedError("--scenario and --schedulers are missing: files have no card that names them")
-        metrics = self.metrics.split(",")
-        for metric in metrics:
-            if metric not in COLUMN_OF:
-                raise GpuschedError(f"--metrics: {unknown_name('metric', metric, COLUMN_OF)}")
-        seeds = draws.of(get_scenario(self.scenario), "validation" if self.validation else "report", SEEDS)
-        agents = [f"learned:path={file}" for file in files]
-        print_ratios(self.scenario, agents, chosen_schedulers(self.schedulers), metrics, seeds, workers)
-
-
 @agents_app.add("measure")
 def measure_agent(
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="NAME|FILE...", help="An agent of gpusched agents list, or files of one search."),
-    ],
-    searched: Searched,
+    name: NameArgument,
     draws: Draws,
+    schedulers: Annotated[
+        list[str] | None,
+        typer.Option("--schedulers", "--scheduler", metavar="SPECS", help="Rivals.", show_default="those of the card"),
+    ] = None,
     workers: WorkersOption = WORKERS,
 ) -> None:
     """Play an agent and the rivals of its card on report seeds (20 by default); print the ratios, paired by seed.
 
-    Of files of one search, each of another seed of the search, the ratios of each and of all are printed.
-
     Example: gpusched agents measure general --seeds 20
     """
-    from gpusched_env.agents.cards import read_card, shipped_agents
+    from gpusched_env.agents.cards import read_card
     from gpusched_env.agents.evaluation import RANDOM
-    from gpusched_env.agents.measuring import BOUND, measured_ratios
+    from gpusched_env.agents.measuring import measured_ratios
     from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.evaluation.tables import BOUND
     from gpusched_env.scenarios import get_scenario
 
-    [name, *others] = names
-    if others or (name not in shipped_agents() and Path(name).is_file()):
-        searched.tell(names, draws, workers)
-        return
     card = read_card(name := _agent(name))
-    if searched != Searched(schedulers=searched.schedulers):
-        raise GpuschedError(f"--scenario, --metrics and --validation are for files; the card of {name} names its own")
-    rivals = chosen_schedulers(searched.schedulers) if searched.schedulers else list(card.ratios)
+    rivals = chosen_schedulers(schedulers) if schedulers else list(card.ratios)
     seeds = draws.of(get_scenario(card.scenario), default=SEEDS)
     rivals = list(dict.fromkeys([*rivals, RANDOM, BOUND]))
     ratios = measured_ratios(f"learned:{name}", rivals, card.scenario, card.metric, seeds, workers)

@@ -10,7 +10,6 @@ from gpusched_env import __version__
 from gpusched_env.cli.agents import agents_app
 from gpusched_env.cli.describing import describe, describe_cluster, describe_table
 from gpusched_env.cli.fetching import fetch_files, list_files, show_file
-from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.playing import compare, export, run
@@ -54,7 +53,6 @@ traces_app.add("fetch")(fetch_files)
 traces_app.add("describe", tables=True)(describe)
 traces_app.add("cluster", tables=True)(describe_cluster)
 traces_app.add("table", tables=True)(describe_table)
-traces_app.add("fit-profiles", tables=True)(fit_profiles)
 traces_app.add("export")(export)
 traces_app.add("pseudonymise")(pseudonymise)
 twin_app.add("forecast", tables=True)(forecast)

@@ -15,7 +15,6 @@ import typer
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import Shown, collecting, in_latex, in_markdown
-from gpusched_env.support.files import write_whole
 from gpusched_env.support.provenance import origin, versions_in_words
 from gpusched_env.support.tables import Table
 
@@ -90,6 +89,7 @@ def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[st
     """
     from gpusched_env.evaluation import comparison_table, write_csv, write_json
     from gpusched_env.evaluation.results import csv_of, csv_rows
+    from gpusched_env.support.files import write_whole
 
     table = table or comparison_table(results)
     about = origin()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import IO, TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from gpusched_env import __version__
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
@@ -25,7 +23,6 @@ from gpusched_env.cli.outputs import (
 )
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import show
-from gpusched_env.support.tables import from_rich
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import Interrupted, Results, RunResult
@@ -49,10 +46,10 @@ class Files:
         """Return the seeds whose event logs are needed: all for a plot, the first one for a page."""
         return seeds if self.plot is not None else seeds[: self.report is not None]
 
-    def write(self, scenario: Scenario, results: list[RunResult], note: str) -> None:
+    def write(self, scenario: Scenario, results: list[RunResult], note: str, reference: str | None = None) -> None:
         """Draw the runs whose event logs were kept."""
         if self.plot is not None:
-            _draw(scenario, results, self.plot)
+            _draw(scenario, results, self.plot, reference)
         if self.report is not None:
             _report(scenario, results, self.report, note)
 
@@ -112,15 +109,17 @@ def run(
     spec = one_scheduler(scheduler)
     tell_what_was_read(chosen, seed)
     from gpusched_env.evaluation import evaluate
+    from gpusched_env.evaluation.tables import metrics_table
 
     with output_of_results(files.output) as out:
         results = evaluate(chosen, [spec], [seed], keep_logs=files.kept([seed]) or files.log is not None)
         knowing = ", which reads true run times," * results[0].scheduler.clairvoyant
         title = f"{results[0].label}{knowing} on {_title(results)}"
         note = "\n".join(filter(None, [not_for_reports([seed], chosen), *ignored(results)]))
-        table = _metrics_table(results[0])
-        show(table, title, note, runs=[result.as_dict() for result in results])
-        save_results(results, files.output or (), out, from_rich(table, title))
+        told = f"took {results[0].wall_s:.2f} s; event log {results[0].digest[:12]}"
+        show(metrics_table(results), title, f"{told}\n{note}".strip(), runs=[result.as_dict() for result in results])
+        table = dataclasses.replace(metrics_table(results), caption=title)
+        save_results(results, files.output or (), out, table)
         if files.log is not None and results[0].log is not None:
             save_log(results[0].log, files.log)
         files.write(chosen, results, note)
@@ -186,7 +185,7 @@ def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: 
     table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(len(seeds))}")
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table)
-    files.write(scenario, results, note)
+    files.write(scenario, results, note, shape.reference)
 
 
 def export(
@@ -279,31 +278,6 @@ def spread_note(scenario: Scenario, seed: int) -> str:
     )
 
 
-def _metrics_table(result: RunResult) -> Table:
-    """Return every metric of one run, with its lower bound and its meaning."""
-    from gpusched_env.evaluation.tables import unit_of
-    from gpusched_env.metrics import ALL_COLUMNS, Interval
-    from gpusched_env.support.units import Unit, three_digits
-
-    table = Table("metric", show_edge=False, pad_edge=False, caption_justify="left")
-    for heading in ("value", "lower bound"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("meaning", style="dim")
-    for column in (column for column in ALL_COLUMNS if column.name in result.metrics):
-        value, bound = result.metrics[column.name], result.bounds.get(column.name)
-        unit = unit_of(column.name, [Interval(value, math.nan, math.nan, 1)])
-
-        def cell(number: float | None, unit: Unit = unit, count: bool = column.name in ("jobs", "finished")) -> str:
-            if number is None or math.isnan(number):
-                return "" if number is None else "-"
-            return f"{number:,.0f}" if count else f"{three_digits(number / unit.seconds)} {unit.sign}".rstrip()
-
-        heading = column.name.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
-        table.add_row(heading, cell(value), cell(bound), column.formula)
-    table.caption = f"took {result.wall_s:.2f} s; event log {result.digest[:12]}"
-    return table
-
-
 def _title(results: Sequence[RunResult]) -> str:
     """Return what determines a result: the scenario and its fingerprint, the seeds, the version."""
     from gpusched_env.cli.parsing import seed_range
@@ -314,7 +288,7 @@ def _title(results: Sequence[RunResult]) -> str:
     return f"{first.scenario} ({first.fingerprint[:12]}), {seeds}{window}, gpusched-env {__version__}"
 
 
-def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
+def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:
     """Plot the runs of all seeds."""
     from gpusched_env.evaluation import plot_runs
 
@@ -322,7 +296,7 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
     for result in sorted(results, key=lambda result: result.seed):
         logs.setdefault(result.label, []).extend([result.log] if result.log is not None else [])
     instances = [scenario.instance(seed) for seed in sorted({result.seed for result in results})]
-    plot_runs(instances, logs, path, _title(results), results[0].window)
+    plot_runs(instances, logs, path, _title(results), results[0].window, reference)
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:

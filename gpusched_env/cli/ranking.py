@@ -21,6 +21,8 @@ from gpusched_env.support.consoles import plain_table, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table as RichTable
+
     from gpusched_env.leaderboard import Track
     from gpusched_env.leaderboard.scoring import Scored
     from gpusched_env.support.tables import Row, Table
@@ -66,9 +68,9 @@ def show_track(
     from gpusched_env.leaderboard.site_tables import shipped_standings, track_tables
 
     track = get_track(name)
-    title = f"{track.name}: mean over {track.reports} seeds [95 % interval]; * reads true run times"
     for ranking in track_tables(shipped_standings(track), track, brief=True):
-        show(_marked(ranking), title)
+        marked, title = _marked(ranking), f"{track.name}: {ranking.caption.removeprefix('Recomputed: ')}"
+        show(marked, title, "* reads true run times" if any(row.cells[1].notes for row in marked.rows) else "")
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
     for column in (3, 4):
         table.columns[column].justify = "left"
@@ -277,7 +279,7 @@ def build(
     print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
 
 
-def _metrics_table(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> Table:
+def _metrics_table(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> RichTable:
     """Return the score and every metric of the leaderboard, with intervals."""
     from gpusched_env.leaderboard.scoring import score_on
     from gpusched_env.leaderboard.tracks import scored_first

@@ -11,7 +11,7 @@ from gpusched_env.cli.choosing import WORKERS, WorkersOption
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.commands import Command
 
-DEFAULT: Final = "philly-64"
+DEFAULT: Final = "steady-64"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def train() -> None:
     The folder runs/RECIPE gets model.npz, initial.npz (the network before training), cloned.npz (after it has imitated
     its teacher), config.json, learning.csv (validation), updates.csv and tensorboard (each update), results.json,
     results.csv, table.txt and comparison.png. After Ctrl-C, the best checkpoint so far is kept. The saved agent is a
-    scheduler like any other: gpusched compare --schedulers srtf,learned:path=runs/philly-64/model.npz
+    scheduler like any other: gpusched compare --schedulers dally,learned:path=runs/steady-64/model.npz
 
     Example: gpusched train --scenario tiny-v1 --steps 20000
     """

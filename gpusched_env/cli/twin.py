@@ -313,10 +313,17 @@ class Changes:
             replace(one, log=self.workload or twin.log, origin=report.origin)
             for one in settings_of(twin, log, self.add_nodes, self.load)
         )
-        known = {group.gpu_type for pool in settings[-1].twin.pools for group in pool.groups}
+        today, known = (
+            {group.gpu_type for pool in one.twin.pools for group in pool.groups} for one in (settings[0], settings[-1])
+        )
         for name in speeds:
             if name not in known:
                 raise GpuschedError(f"--speed: {unknown_name('GPU type', name, sorted(known))}")
+            if name in today and not self.workload:
+                raise GpuschedError(
+                    f"--speed {name}: the run times of the log are those of these GPUs; give the speed of a type that "
+                    "--add-nodes adds, or a --workload of other machines"
+                )
         return settings
 
 

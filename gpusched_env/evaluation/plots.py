@@ -11,7 +11,16 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
-from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
+from gpusched_env.metrics import (
+    LEAST_SEEDS,
+    StepFunction,
+    Window,
+    end_of_run,
+    held_gpus,
+    job_times,
+    jobs_waiting,
+    paired_ratio,
+)
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.problem.instance import Instance
 from gpusched_env.support.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
@@ -32,12 +41,13 @@ def plot_runs(
     path: str | Path | None = None,
     title: str = "",
     window: Window | None = None,
+    reference: str | None = None,
 ) -> Figure:
     """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each scheduler.
 
-    The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, with a band
-    from the lowest to the highest seed, and the other lines are means over the seeds. A single run is also drawn as a
-    Gantt chart.
+    The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, the other
+    lines are means over the seeds, and a panel shows the mean JCT of each seed / that of the reference. A single run is
+    also drawn as a Gantt chart.
 
     Parameters
     ----------
@@ -45,6 +55,7 @@ def plot_runs(
     logs : label -> event log of a run of the problem, or one log for each problem
     path : figure to save, .png, .svg or .pdf; None = do not save
     window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
+    reference : label to which the seeds of several seeds refer; None = that of the lowest mean JCT
 
     Raises
     ------
@@ -64,24 +75,28 @@ def plot_runs(
     # Figure is used instead of pyplot, which needs a backend and keeps figures open.
     from matplotlib.figure import Figure
 
-    rows = -(-len(logs) // 4)
-    single = len(logs) == 1 and len(problems) == 1
-    figure = Figure(figsize=(11, 5.2 + 0.22 * rows + 4.5 * single), layout="constrained")
-    grid = figure.add_gridspec(2 + single, 2, width_ratios=(1, 1.25), height_ratios=(1, 1, 2.2)[: 2 + single])
+    jcts = {
+        label: [job_times(problem, log)["jct_s"][tracked(problem, window)] for problem, log in played]
+        for label, played in runs.items()
+    }
+    single, several = len(logs) == len(problems) == 1, len(logs) > 1 < len(problems)
+    # [inch] below the curves: a Gantt chart, or a line for each scheduler
+    below = 4.5 * single + (0.8 + 0.24 * len(logs)) * several
+    figure = Figure(figsize=(11, 5.2 + 0.22 * -(-len(logs) // 4) + below), layout="constrained")
+    rows = 2 + (below > 0)
+    grid = figure.add_gridspec(rows, 2, width_ratios=(1, 1.25), height_ratios=(1, 1, below / 2.1)[:rows])
     jct, use, queue = figure.add_subplot(grid[:2, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
     use.sharex(queue)
-    _draw_jct(jct, runs, window)
+    _draw_jct(jct, jcts)
     _draw_over_time(use, queue, runs)
     if single:
         ((problem, log),) = next(iter(runs.values()))
         _draw_schedule(figure.add_subplot(grid[2, :]), problem, log)
+    elif several:
+        _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference)
     handles, labels = jct.get_legend_handles_labels()
-    legend = {"loc": "outside lower center", "ncols": min(4, len(logs)), "frameon": False}
-    if len(problems) > 1:
-        legend["title"] = (
-            f"left: jobs of all {len(problems)} seeds, bands: lowest to highest seed; right: means over the seeds"
-        )
-    figure.legend(handles, labels, **legend)
+    told = f"left: jobs of all {len(problems)} seeds; right: means over the seeds" if len(problems) > 1 else None
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False, title=told)
     if title:
         figure.suptitle(title)
     if path is not None:
@@ -89,28 +104,38 @@ def plot_runs(
     return figure
 
 
-def _draw_jct(axes: Axes, runs: Runs, window: Window | None) -> None:
-    jcts = {
-        label: [job_times(problem, log)["jct_s"][tracked(problem, window)] for problem, log in played]
-        for label, played in runs.items()
-    }
+def _draw_jct(axes: Axes, jcts: Mapping[str, list[np.ndarray]]) -> None:
     done = np.concatenate([values[np.isfinite(values) & (values > 0)] for one in jcts.values() for values in one])
     for number, (label, seeds) in enumerate(jcts.items()):
-        style = _style(number, len(jcts))
         pooled = np.sort(np.concatenate(seeds))
         shown = pooled[np.isfinite(pooled) & (pooled > 0)]
         share = np.arange(1, len(shown) + 1) / len(pooled)
-        axes.step(shown, share, where="post", label=label, **style)
-        if len(seeds) > 1 and len(done):
-            at = np.geomspace(done.min(), done.max(), STEPS)
-            shares = [np.searchsorted(np.sort(values), at, side="right") / len(values) for values in seeds]
-            low, high = np.min(shares, axis=0), np.max(shares, axis=0)
-            axes.fill_between(at, low, high, step="post", color=style["color"], alpha=0.13, linewidth=0)
+        axes.step(shown, share, where="post", label=label, **_style(number, len(jcts)))
     if len(done):
         log_time_axis(axes, done.min() / 1.3, done.max() * 1.3)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("job completion time (log scale)")
     axes.set_ylabel("share of jobs finished within it")
+    tidy(axes)
+
+
+def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str | None) -> None:
+    """Draw a point for each seed: mean JCT / that of the reference; a bar is the interval of their geometric mean."""
+    means = {label: np.array([np.mean(jct_s) for jct_s in seeds]) for label, seeds in jcts.items()}
+    whole = {label: mean.mean() for label, mean in means.items() if np.isfinite(mean).all()}
+    first = reference if reference is not None else min(whole, key=whole.__getitem__, default=next(iter(means)))
+    for number, (label, values) in enumerate(means.items()):
+        style = _style(number, len(means))
+        ratios = values / means[first]
+        axes.plot(ratios, np.full(len(ratios), number), "o", color=style["color"], alpha=0.45, markersize=4)
+        if label != first and len(ratios) >= LEAST_SEEDS and np.isfinite(ratios).all():
+            ratio = paired_ratio(values, means[first])
+            axes.plot([ratio.low, ratio.high], [number, number], color=style["color"], linewidth=2.5)
+            axes.plot(ratio.mean, number, "D", color=style["color"], markeredgecolor="white")
+    axes.axvline(1, color="#777777", linewidth=0.9, zorder=0.5)
+    axes.set_yticks(range(len(means)), list(means))
+    axes.set_ylim(len(means) - 0.5, -0.5)
+    axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval")
     tidy(axes)
 
 

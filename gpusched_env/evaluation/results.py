@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import importlib
 import io
 import json
 import math
@@ -135,10 +136,10 @@ class Results(list[RunResult]):
         GpuschedError : pandas is not installed
         """
         try:
-            from pandas import DataFrame
+            pandas: Any = importlib.import_module("pandas")
         except ImportError as error:
             raise GpuschedError("to_frame needs pandas: pip install pandas; write_csv writes without it") from error
-        return DataFrame(csv_rows(self))
+        return pandas.DataFrame(csv_rows(self))
 
 
 def write_json(results: Iterable[RunResult], path: str | Path, **more: Any) -> None:

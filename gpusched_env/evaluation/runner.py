@@ -155,6 +155,8 @@ def result_of(
     task: Task, scheduler: Scheduler, instance: Instance, bounds: dict[str, float], log: EventLog, wall_s: float
 ) -> RunResult:
     """Return the result of a task that has been played; ``bounds`` are :func:`~gpusched_env.metrics.lower_bounds`."""
+    from gpusched_env.baselines.domains import outside_domain
+
     name, spec = _called(task.scheduler)
     return RunResult(
         scenario=task.scenario.name,
@@ -170,6 +172,7 @@ def result_of(
         log=log if task.keep_log else None,
         caveats=_desk.caveats(task, instance),
         name=task.name or name,
+        outside=outside_domain(scheduler, instance, spec or None),
     )
 
 
@@ -208,7 +211,8 @@ class _Desk:
 
     def caveats(self, task: Task, instance: Instance) -> dict[str, int]:
         """Return what was dropped of the log of a task, noted about it, ignored or assumed, in words."""
-        from gpusched_env.scenarios.assumed import Scenario, assumed
+        from gpusched_env.scenarios import Scenario
+        from gpusched_env.scenarios.assumed import assumed
 
         read = self.scenario[1] if self.scenario is not None and self.scenario[0] == task.fingerprint else task.scenario
         report = getattr(read, "trace_report", None)

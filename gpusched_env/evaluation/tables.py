@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.metrics import COLUMN_OF, LEAST_SEEDS, Interval, mean_interval, paired_ratio
+from gpusched_env.metrics import ALL_COLUMNS, COLUMN_OF, LEAST_SEEDS, Interval, mean_interval, paired_ratio
 from gpusched_env.support.consoles import console as standard_console
 from gpusched_env.support.tables import Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, metric_unit, three_digits
@@ -53,10 +53,10 @@ HEADINGS: Final = {
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
     """Return the metrics that a comparison shows by default, with those of contended ``links``."""
-    metrics = LINK_METRICS if links else DEFAULT_METRICS
-    if scored_metric(results) != DEADLINE_METRICS[0]:
-        return metrics
-    return (DEADLINE_METRICS[0], RATIO, *DEADLINE_METRICS[1:], *(name for name in metrics if name != RATIO))
+    metrics: tuple[str, ...] = LINK_METRICS if links else DEFAULT_METRICS
+    if scored_metric(results) == DEADLINE_METRICS[0]:
+        metrics = (DEADLINE_METRICS[0], RATIO, *DEADLINE_METRICS[1:], *(name for name in metrics if name != RATIO))
+    return metrics if len({result.label for result in results}) > 1 else tuple(n for n in metrics if n != RATIO)
 
 
 def scored_metric(results: Iterable[RunResult]) -> str:
@@ -124,9 +124,10 @@ def number(interval: Interval, unit: Unit) -> Cell:
     """Return a cell with a mean, and half the width of its interval if there are enough seeds for one."""
     if not math.isfinite(interval.mean):
         return Cell("-", interval=interval)
-    text = three_digits(interval.mean / unit.seconds)
-    decimals = len(text.partition(".")[2])
     half = interval.half_width / unit.seconds
+    counted = unit.seconds == 1 and interval.mean == round(interval.mean) and not half > 0
+    text = f"{interval.mean:,.0f}" if counted else three_digits(interval.mean / unit.seconds)
+    decimals = len(text.partition(".")[2])
     shown = math.isfinite(half) and interval.count >= LEAST_SEEDS
     return Cell(text, interval.mean, detail=f"± {half:,.{decimals}f}" if shown else "", interval=interval)
 
@@ -181,6 +182,18 @@ def comparison_table(
             rows[label].append(cells[label])
     body = [*(Row(rows[label]) for label in order), Row(bounds, bound=True)]
     return Table(_caption(results), columns, body, sorted_by=1, notes=list(dict.fromkeys(notes)))
+
+
+def metrics_table(results: Sequence[RunResult]) -> Table:
+    """Return a table with a row for each metric, a column for each scheduler, the lower bound, and the meanings."""
+    groups = by_scheduler(results)
+    names = [Heading(label) for label in (*groups, BOUND)]
+    rows = []
+    for column in (column for column in ALL_COLUMNS if column.name in results[0].metrics):
+        words, cells, bound = _column(column.name, groups, results)
+        rows.append(Row([Cell(words.heading), *cells.values(), bound, Cell(column.formula)]))
+    columns = [Heading("metric", text=True), *names, Heading("meaning", text=True)]
+    return Table("every metric", columns, rows, sortable=False)
 
 
 def print_comparison(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
-import zstandard
 
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.columns import LISTS, PLACING, check_lengths
@@ -19,10 +18,8 @@ from gpusched_env.leaderboard.packing import pack_entry, unpack_entry
 from gpusched_env.support.files import visible, whole
 
 SUFFIX: Final = ".entry.xz"
-OLD_SUFFIX: Final = ".json.zst"  # files of earlier versions: the JSON itself, compressed by zstd
 MAX_FILE_BYTES: Final = 16_000_000  # [byte] largest file
 MAX_TEXT_BYTES: Final = 48_000_000  # [byte] largest JSON text after decompression
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"  # the first bytes of a zstd frame
 
 
 def write_entry(entry: Entry, path: str | Path) -> None:
@@ -80,11 +77,9 @@ def parse_packed(packed: bytes) -> Entry:
 
 
 def unpack_text(packed: bytes) -> bytes:
-    """Return the JSON of a file, packed or as OLD_SUFFIX says."""
+    """Return the JSON of a file."""
     if len(packed) > MAX_FILE_BYTES:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
-    if packed.startswith(_ZSTD):
-        return _unpack_old(packed)
     if packed.startswith(b"{"):
         raise EntryError(
             "JSON, as gpusched leaderboard baselines writes it, is no entry: give a file NAME.entry.xz, which gpusched "
@@ -94,20 +89,6 @@ def unpack_text(packed: bytes) -> bytes:
     if len(text) > MAX_TEXT_BYTES:
         raise EntryError(f"{len(text):,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
     return text
-
-
-def _unpack_old(packed: bytes) -> bytes:
-    """Decompress the zstd frame of an old file; its header must give the size of the content."""
-    try:
-        header = zstandard.get_frame_parameters(packed)
-        if header.content_size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) or header.dict_id:
-            raise EntryError("not compressed as gpusched leaderboard submit did it")
-        if header.content_size > MAX_TEXT_BYTES:
-            raise EntryError(f"{header.content_size:,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
-        # This allocates the size given in the header; content of another size is an error.
-        return zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise EntryError(f"damaged, truncated, or not compressed by zstd ({error})") from error
 
 
 def parse_entry(text: bytes) -> Entry:

@@ -11,7 +11,7 @@ from typing import Final
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError
 from gpusched_env.leaderboard.baseline_entries import Baselines, known_baselines, shipped_baselines
 from gpusched_env.leaderboard.entry import Entry
-from gpusched_env.leaderboard.entry_files import OLD_SUFFIX, SUFFIX, parse_packed, read_packed
+from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.packing import light
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.leaderboard.verifying import check_claims
@@ -60,7 +60,7 @@ def entry_files(folder: str | Path) -> list[Path]:
     """Return the paths of the entries in a folder, sorted."""
     if not Path(folder).is_dir():
         raise GpuschedError(f"{folder}: not a folder; name one that holds entries, *{SUFFIX}")
-    return sorted(path for path in Path(folder).iterdir() if path.name.lower().endswith((SUFFIX, OLD_SUFFIX)))
+    return sorted(path for path in Path(folder).iterdir() if path.name.lower().endswith(SUFFIX))
 
 
 def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem]:

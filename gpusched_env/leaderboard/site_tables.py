@@ -26,11 +26,8 @@ from gpusched_env.support.units import Unit, three_digits
 BASELINE: Final = "baseline"
 CLAIRVOYANT: Final = "reads true run times"
 CLAIMED: Final = "claimed, not checked"
-BESIDE: Final = {
-    "mean_jct_s": "p99_jct_s",
-    "makespan_s": "mean_jct_s",
-    "deadlines_met": "mean_jct_s",
-}  # scored metric -> second metric (brief)
+# Scored metric -> second metric (brief)
+BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s", "deadlines_met": "mean_jct_s"}
 NO_UNIT: Final = Unit("", 1.0)
 RANDOM: Final = "random"  # spec of the baseline that has a row in every table
 
@@ -155,7 +152,7 @@ def _table(group: Sequence[Shown], entries: Sequence[Shown], track: Track, brief
         rows.append(Row(cells, bound=line.below))
     caption = f"Recomputed: mean over {len(group[0].runs)} seeds [95 % bootstrap interval]"
     if track.reference:
-        caption = f"Schedulers that {'' if _reads(group[0]) else 'do not '}read true run times. {caption}"
+        caption += f"; schedulers that {'' if _reads(group[0]) else 'do not '}read true run times"
     return Table(caption, _columns(track, metrics, units, brief), rows, sorted_by=0, named_by=1)
 
 

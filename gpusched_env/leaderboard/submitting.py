@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusched_env import __version__
+from gpusched_env.baselines.registry import split_name
 from gpusched_env.errors import EntryError
 from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.progress import ProgressBar
@@ -78,7 +79,9 @@ def player_of(scheduler: str | Scheduler) -> Player:
     """Return what an entry says of a scheduler."""
     player = fresh_player(scheduler)
     return Player(
-        spec=scheduler if isinstance(scheduler, str) else f"{type(player).__module__}:{type(player).__qualname__}",
+        spec=split_name(scheduler)[1]
+        if isinstance(scheduler, str)
+        else f"{type(player).__module__}:{type(player).__qualname__}",
         name=player.name,
         parameters=_flat(plain(player.parameters)),
         clairvoyant=bool(player.clairvoyant),

@@ -230,6 +230,19 @@ TRACKS: Final = (
         "philly-64-v1",
     ),
     Track(
+        "general-v2",
+        "General, in steady state",
+        "A steady stream of gangs on four racks, 10:1 oversubscribed. Order, preemption and placement matter.",
+        "steady-64-v0",
+        reports=40,
+        reference="dally",
+        also=(
+            "srsf:placement=consolidate",
+            "las-2d:placement=consolidate,round_s=1200",
+            "fifo-skip:placement=consolidate",
+        ),
+    ),
+    Track(
         "network-v1",
         "Network",
         "Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed. Placement matters most.",

@@ -151,7 +151,8 @@ def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
 
 def schedulers_of(kind: str) -> tuple[str, ...]:
     """Return the specs of the schedulers that run on a kind of scenario."""
-    met = needs_met(small_scenario(kind).instance(SEED)) - {"sizes", "deadlines"}  # in MORE
+    met = needs_met(small_scenario(kind).instance(SEED)) | {"node-gangs"}  # refusals are results, too
+    met -= {"sizes", "deadlines"}  # in MORE
     return (*list_baselines(met), *MORE.get(kind, ()))
 
 

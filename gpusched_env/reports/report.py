@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.results import RunResult
+from gpusched_env.evaluation.tables import comparison_table, metrics_table, usual_metrics
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time, tenant_shares
 from gpusched_env.reports.pages import need_libraries, write_page
 from gpusched_env.reports.run_data import run_data
-from gpusched_env.reports.tables import metrics_table, summary_table
 
 SCRIPTS: Final = ("library.js", "table.js", "plots.js", "gantt.js", "viewer.js", "report.js")
 
@@ -46,7 +46,7 @@ def write_report(
         title=title or first.scenario,
         subtitle=f"scenario {first.scenario}, fingerprint {first.fingerprint[:12]}",
         notes=notes,
-        summary=summary_table(results, links=instance.topology is not None),
+        summary=comparison_table(results, usual_metrics(results, instance.topology is not None)),
         metrics=metrics_table(results),
         seed=first.seed,
         tracked="" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} by arrival",

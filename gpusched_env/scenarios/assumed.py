@@ -11,7 +11,7 @@ from gpusched_env.scenarios.registry import get_scenario, list_scenarios
 from gpusched_env.scenarios.scenario import Scenario
 
 IDEAL: Final = "run times are ideal on {}; to compare {}, say where they were measured (--measured-on)"
-SILENT: Final = "no job communicates (--profiles unit), so that run times are the same on every network"
+SAME: Final = "run times are the same on every network and GPU type (--profiles unit)"
 
 
 def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:
@@ -27,7 +27,8 @@ def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:
     if scenario.workload.synthetic and not _moved(scenario):
         return {}
     if profiles.is_unit:
-        return {SILENT: len(workload)} if scenario.network.topology is not None else {}
+        chosen = scenario.network.topology is not None or {group.gpu_type for group in scenario.groups} != {"V100"}
+        return {SAME: len(workload)} if chosen else {}
     alike = (profiles.compute_s == profiles.compute_s[:, :1]).all() and not profiles.rows["gradient_bytes"].any()
     if (alike and not len(profiles.measured) and not len(profiles.shaped)) or (measured and measured.cluster):
         return {}

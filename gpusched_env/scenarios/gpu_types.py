@@ -102,10 +102,7 @@ def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) ->
 
 
 def common(arrivals: str, load: float) -> Scenario:
-    """Build the common cell: GPU types, links that gangs share and shared GPUs at once (docs/cells.md).
-
-    Every model runs on every type, in gangs of every size. Numbers without a source are choices.
-    """
+    """Build the cell of docs/cells.md with GPU types, shared links and shared GPUs at once; its numbers are choices."""
     parameters: dict[str, Any] = {
         "mean_duration_s": 7_200.0,
         "durations": "lognormal",  # heavy tails, so that attained service tells something about what remains

@@ -60,10 +60,7 @@ class Scheduler(ABC):
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
     needs: tuple[str, ...] = ()
-    """What a problem must have so that the scheduler is itself, such as ``("sharing",)``; elsewhere tables mark it.
-
-    Names are those in ``gpusched_env.baselines.domains``; parameters may add some.
-    """
+    """What a problem must have so that the scheduler is itself, as named in ``gpusched_env.baselines.domains``."""
 
     knows_partitions: bool = True
     """False = runs with partitions or reservations refuse the scheduler, because jobs might never start.

@@ -57,6 +57,7 @@ MOVED: Final = {
     "leaderboard tracks": "leaderboard list",
     "twin fit --slurm-conf": "twin slurm-conf",
 }
+GONE: Final = {"traces fit-profiles": "python -m studies.profile_tables, in a clone"}  # out of the package
 # Option with which a command prints its tables as data -> their text
 FORMATS: Final[dict[str, Callable[[list[Shown]], str]]] = {
     "json": in_json, "latex": in_latex, "markdown": in_markdown,
@@ -168,6 +169,8 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command."""
         path = " ".join([*ctx.command_path.split()[1:], args[0]])
+        if path in GONE:
+            raise _exit(f"gpusched {path} is now {GONE[path]}")
         if path not in MOVED:
             return super().resolve_command(ctx, args)
         print(f"gpusched: gpusched {path} is now gpusched {MOVED[path]}", file=sys.stderr)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any, Final
 
-LIBRARIES: Final = ("gpusched-env", "numpy", "numba")
+from gpusched_env import __version__
+
+LIBRARIES: Final = ("numpy", "numba")
 _command: list[str] = []
 
 
@@ -19,15 +21,9 @@ def remember_command(text: str) -> None:
 
 def origin() -> dict[str, Any]:
     """Return the command line, if there is one, and the versions of this package, Python and the libraries."""
-    versions = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:  # a source tree that is not installed
-            from gpusched_env import __version__
-
-            versions[name] = __version__
-    return ({"command": _command[0]} if _command else {}) | {"versions": versions}
+    versions = {"gpusched-env": __version__, "python": platform.python_version()}
+    versions |= {name: version(name) for name in LIBRARIES}
+    return {**({"command": _command[0]} if _command else {}), "versions": versions}
 
 
 def versions_in_words() -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gpusched_env.metrics import Interval
 
+NARROW: Final = 20  # [characters] width at which texts after the first column wrap, if a terminal is narrow
 _LATEX: Final = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<=": r"$\le$", ">=": r"$\ge$",
     "<": "$<$", ">": "$>$", "|": r"\textbar{}", "±": r"$\pm$", "×": r"$\times$", '"': "''",  # noqa: RUF001
@@ -79,8 +80,9 @@ class Table:
 
         texts = [Text(text) if text else None for text in (self.caption, "\n".join(self.noted()))]
         table = RichTable(title=texts[0], title_justify="left", caption=texts[1], caption_justify="left")
-        for column in self.columns:
-            table.add_column(Text(column.heading), justify="left" if column.text else "right", no_wrap=True)
+        for number, column in enumerate(self.columns):
+            wraps = column.text and number > 0
+            table.add_column(Text(column.heading), justify="left" if column.text else "right", no_wrap=not wraps)
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
             ends = following is not None and following.bound and not row.bound
             cells = [Text(cell.whole + _marks(cell, "{}", " ({})")) for cell in row.cells]
@@ -93,14 +95,16 @@ class Table:
 
     def fitting(self, width: int) -> Table:
         """Return the table with as many of its first columns as fit a width [characters]; a note counts the others."""
-        from rich.console import Console
-        from rich.measure import Measurement
+        from rich.cells import cell_len
 
-        out = Console(width=1_000)
-        bare, shown = dataclasses.replace(self, notes=()), len(self.columns)
-        while shown > 2 and Measurement.get(out, out.options, bare._first(shown)).maximum > width:
-            shown -= 1
-        if shown == len(self.columns):
+        used, shown = 1, 0
+        for number, column in enumerate(self.columns):
+            texts = [row.cells[number].whole + _marks(row.cells[number], "{}", " ({})") for row in self.rows]
+            needed = max(map(cell_len, [column.heading, *texts]))
+            used += 3 + (min(needed, NARROW) if column.text and number else needed)  # a frame and two blanks
+            shown += used <= width
+        shown = max(shown, 2)
+        if shown >= len(self.columns):
             return self
         note = f"{len(self.columns) - shown} more columns in a wider terminal; all metrics with --output"
         return dataclasses.replace(self._first(shown), notes=(*self.notes, ("", note)))

@@ -121,6 +121,9 @@ def assumptions(found: Comparison) -> list[str]:
     """Return what is assumed of GPU types, by policies that preempt and in a changed setting, in sentences."""
     lacks = (line for one in found.settings for line in ignored_by(one.twin.problems(one.workload)))
     told = [f"{line}." for line in dict.fromkeys(lacks)]
+    today = found.settings[0]
+    if today.log not in ("", today.twin.log) and not today.twin.gpu_speeds:
+        told.append("Jobs run as long as on machines of the other log. If yours are faster, add --speed TYPE=FACTOR.")
     if any(one.preemptions for one in found.outcomes):
         told.append(
             "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to "

@@ -16,8 +16,9 @@ from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.cloning import ROUNDS
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.measuring import measured_ratios
-from gpusched_env.agents.recipes import DEFAULT, RECIPES
+from gpusched_env.agents.recipes import RECIPES
 from gpusched_env.agents.run_folder import UPDATES_FILE
+from gpusched_env.cli.training import DEFAULT
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import sha256_of

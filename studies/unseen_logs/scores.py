@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gpusched_env.agents.measuring import ratio_over_agents
 from gpusched_env.portable import arrays
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler, Simulation
+from studies.index_search.measure import ratio_over_agents
 from studies.unseen_logs.windows import LOGS, Window
 
 _TAIL: Final = 0.99

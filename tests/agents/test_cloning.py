@@ -14,7 +14,7 @@ from gpusched_env.agents.cloning import ask, imitate
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import TokenNetwork
-from gpusched_env.agents.teachers import right_actions
+from gpusched_env.agents.teachers import check_teacher, right_actions
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -137,6 +137,21 @@ def test_a_scheduler_that_relies_on_its_decisions_is_no_teacher(teacher: str) ->
     environment = ClusterEnv("tiny-v1", queue_window=4, running_window=0)
     with pytest.raises(SchedulerError, match=f"{teacher} cannot be a teacher: it relies on its decisions"):
         ask(teacher, environment, [0], network_of(environment), network_plays=False)
+
+
+@pytest.mark.parametrize("teacher", ["las", "las-2d:round_s=30"])
+def test_a_scheduler_that_preempts_in_rounds_of_its_own_is_no_teacher(teacher: str, tmp_path: Path) -> None:
+    """The environment asks at arrivals and completions, which no round meets."""
+    config = TrainingConfig(scenario="tiny-v1", teacher=teacher, steps=0)
+    with pytest.raises(SchedulerError, match=r"in 4 episodes it preempts running jobs \d+ times, but 0 times where"):
+        train(config, tmp_path)
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_what_no_window_shows_is_not_taught() -> None:
+    check_teacher("srtf", ClusterEnv("tiny-v1", running_window=8), range(20))
+    with pytest.raises(SchedulerError, match="running_window"):
+        check_teacher("srtf", ClusterEnv("tiny-v1", running_window=0), range(20))
 
 
 def test_a_start_on_a_list_of_gpus_is_a_decision_like_others() -> None:

@@ -107,6 +107,12 @@ def test_scenarios_meet_the_needs_of_what_they_are_made_for(name: str, met: str)
     assert needs_met(scenario.instance(scenario.seeds.report[0])) == set(met.split())
 
 
+@pytest.mark.parametrize("spec", ["dally", "tiresias", "gavel", "hadar", "sjf-bsbf", "sjf-bco"])
+def test_the_common_cell_is_in_the_domain_of_all_seed_papers(spec: str) -> None:
+    scenario = get_scenario("common-96-v0")
+    assert outside_domain(make_scheduler(spec), scenario.instance(scenario.seeds.report[0])) == ()
+
+
 @pytest.mark.parametrize(
     ("spec", "needs"),
     [

@@ -97,10 +97,66 @@ def test_compare_prints_and_writes_the_results_of_evaluate(tmp_path: Path) -> No
     first = get_scenario("tiny-v1").seeds.report[0]
     assert f"seeds {first}:{first + 3}" in result.stdout.splitlines()[0]
     assert "95 % interval" in result.stdout.splitlines()[0]
-    for expected in ("fifo", "tiresias", "sjf*", "lower bound", "±", "* reads true run times", "x bound"):
+    for expected in ("fifo", "tiresias", "sjf (*, a)", "lower bound", "±", "* reads true run times", "x bound"):
         assert expected in result.stdout
     specs = ["fifo", "tiresias:knob=8,packlimit=0.5", "sjf"]
     assert read_json(output) == evaluate("tiny-v1", specs, range(first, first + 3), progress=False)
+
+
+def test_compare_writes_tables_and_their_origin(tmp_path: Path) -> None:
+    command = ("compare", *TINY, "--schedulers", "A & B=fifo,las", "--seeds", "3", "--columns", "mean_jct_s,ratio")
+    files = {suffix: tmp_path / f"t.{suffix}" for suffix in ("tex", "md", "json", "csv")}
+    options = [word for path in files.values() for word in ("--output", path)]
+    assert gpusched(*command, *options).exit_code == 0
+    digests = {run.label: run.digest for run in read_json(files["json"])}
+    assert digests.keys() == {"A & B", "las"}
+    with files["csv"].open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    about = json.loads(files["json"].read_text())["about"]
+    assert rows[0]["command"] == about["command"]
+    for text in (files["tex"].read_text(), files["md"].read_text(), about["command"], json.dumps(about["versions"])):
+        assert "compare" in text or "numba" in text
+    for suffix in ("tex", "md"):
+        text = files[suffix].read_text(encoding="utf-8")
+        assert f"command: {about['command']}" in text
+        assert all(f"{name} {number}" in text for name, number in about["versions"].items())
+        assert len(re.findall(r"event logs of .*: [0-9a-f]{64}", text)) == 2
+        assert "x A " in text
+    assert r"A \& B" in files["tex"].read_text()
+    for form, suffix in (("--latex", "tex"), ("--markdown", "md")):
+        told = gpusched(*command, form)
+        without = [line for line in told.stdout.splitlines() if "command:" not in line]
+        assert without == [line for line in files[suffix].read_text().splitlines() if "command:" not in line]
+
+
+def test_results_on_standard_output_are_alone_there() -> None:
+    command = ("compare", *TINY, "--schedulers", "fifo,mine=las", "--seeds", "0:3", "--output", "-")
+    told = gpusched(*command)
+    assert told.exit_code == 0
+    rows = list(csv.DictReader(io.StringIO(told.stdout)))
+    expected = evaluate("tiny-v1", ["fifo", "mine=las"], range(3), progress=False)
+    assert [row["digest"] for row in rows] == [run.digest for run in expected]
+    assert [row["scheduler"] for row in rows[::3]] == ["fifo", "mine"]
+    assert "lower bound" in told.stderr
+    assert "give one" in gpusched(*command, "--json").stderr
+    run = gpusched("run", *TINY, "--scheduler", "mine=las", "--seed", "1", "--output", "-")
+    assert [row["digest"] for row in csv.DictReader(io.StringIO(run.stdout))] == [expected[4].digest]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--columns", "mean_jtc_s"), "--columns unknown metric 'mean_jtc_s': did you mean 'mean_jct_s'"),
+        (("--reference", "fif"), "--reference unknown label 'fif': did you mean 'fifo'"),
+        (("--columns", "deadlines_met"), "metric 'deadlines_met': these runs have none"),
+        (("--latex", "--json"), "--json and --latex: give one of them"),
+    ],
+)
+def test_unknown_columns_and_references_are_refused(options: tuple[str, ...], words: str) -> None:
+    told = gpusched("compare", *TINY, "--schedulers", "fifo,las", "--seeds", "1", *options)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert words in told.stderr
+    assert len(told.stderr.splitlines()) == 1
 
 
 def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
@@ -111,8 +167,9 @@ def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
     assert without.exit_code == with_plot.exit_code == 0
     assert without.stdout == with_plot.stdout
     assert "for training" in without.stdout
-    assert plain.read_bytes() == plotted.read_bytes()
-    assert "seed 0" in plot.read_text()
+    written = [json.loads(path.read_text()) for path in (plain, plotted)]
+    assert written[0]["results"] == written[1]["results"]
+    assert "jobs of all 3 seeds" in plot.read_text()
     assert gpusched(*arguments[:-1], "1:2", "--plot", plot).exit_code == 0
 
 

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 import gpusched_env.cli
 from gpusched_env.cli import app
 from gpusched_env.evaluation import evaluate
-from gpusched_env.support.commands import MOVED, RENAMED, Command, Group
+from gpusched_env.support.commands import GONE, MOVED, RENAMED, Command, Group
 from tests.docs.test_code import PAGES
 
 FOLDER = Path(gpusched_env.cli.__file__).parent
@@ -110,6 +110,12 @@ def test_old_names_of_commands_work_and_say_where_they_went() -> None:
         assert old not in COMMANDS
 
 
+def test_a_command_that_left_the_package_says_where_it_went() -> None:
+    for old, new in GONE.items():
+        told = gpusched(*old.split(), "gavel", "a.json", "--output", "b.json")
+        assert (told.exit_code, told.stdout, told.stderr) == (2, "", f"gpusched: gpusched {old} is now {new}\n")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -150,7 +156,7 @@ def test_seeds_are_a_number_or_a_range_and_seed_is_one(tmp_path: Path) -> None:
     found = []
     for words in (("--seed", "3"), ("--seeds", "3:4")):
         assert gpusched(*run, *words).exit_code == 0
-        found.append((tmp_path / "r.json").read_bytes())
+        found.append(json.loads((tmp_path / "r.json").read_text())["results"])
     assert found[0] == found[1]
     assert "this command takes one seed" in gpusched(*run, "--seeds", "2").stderr
     assert "give one of them" in gpusched(*run, "--seeds", "1", "--seed", "3").stderr
@@ -255,8 +261,7 @@ def test_the_parser_takes_every_command_line_of_the_documentation(
     ("command", "told"),
     [
         ("train --seed -1", "seed is -1: it must be at least 0"),
-        ("agents measure general --metrics p99_jct_s", "the card of general names its own"),
-        ("agents measure a b --scenario tiny-v1 --schedulers fifo --metrics none", "unknown metric 'none'"),
+        ("agents measure a.npz", "unknown agent 'a.npz'"),
     ],
 )
 def test_settings_that_nothing_would_use_are_refused_in_one_line(command: str, told: str) -> None:

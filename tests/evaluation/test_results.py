@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from gpusched_env.evaluation import (
 from gpusched_env.evaluation.results import plain
 from gpusched_env.metrics import COLUMNS, job_times, lower_bounds, summarise
 from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.tables import Table
 from gpusched_env.support.units import three_digits, unit_for
 
 PLAYERS = {"fifo": (fifo, False), "sjf": (shortest_remaining, False), "srtf": (shortest_remaining, True)}
@@ -50,13 +52,9 @@ def results(seeds: int = 3, **changes: object) -> list[RunResult]:
     return [dataclasses.replace(result, **changes) for result in found]
 
 
-def texts(table: object) -> list[list[str]]:
-    from rich.text import Text
-
-    columns = table.columns  # type: ignore[attr-defined]
-    rows = list(zip(*[list(column.cells) for column in columns], strict=True))
-    header = [Text.from_markup(str(column.header)).plain for column in columns]
-    return [header, *([str(cell) for cell in row] for row in rows)]
+def texts(table: Table) -> list[list[str]]:
+    header = [column.heading for column in table.columns]
+    return [header, *([cell.whole + "*" * ("*" in cell.notes) for cell in row.cells] for row in table.rows)]
 
 
 def test_json_reads_back(tmp_path: Path) -> None:
@@ -159,15 +157,17 @@ def test_a_class_that_no_spec_can_name_is_called_by_its_name() -> None:
 def test_table_sorts_by_mean_jct_and_ends_with_the_bound() -> None:
     runs = results()
     header, *rows = texts(comparison_table(runs, ["mean_jct_s", "utilisation"]))
-    assert header == ["scheduler", "mean JCT [min]", "x bound", "utilisation [%]"]
+    assert header == ["scheduler", "mean JCT [h]", "utilisation [%]"]
     assert [row[0] for row in rows[-1:]] == ["lower bound"]
     mean = {name: np.mean([r.metrics["mean_jct_s"] for r in runs if r.scheduler.name == name]) for name in PLAYERS}
     assert [row[0].rstrip("*") for row in rows[:-1]] == sorted(mean, key=mean.__getitem__)
     shown = float(rows[0][1].split(" ")[0])
-    assert shown == pytest.approx(min(mean.values()) / 60, rel=0.01)
+    assert shown == pytest.approx(min(mean.values()) / 3600, rel=0.01)
     ratio = np.mean([r.metrics["mean_jct_s"] / r.bounds["mean_jct_s"] for r in runs if r.scheduler.name == "fifo"])
+    header, *rows = texts(comparison_table(runs, ["x_bound"]))
+    assert header == ["scheduler", "x bound"]
     fifo_row = next(row for row in rows if row[0] == "fifo")
-    assert float(fifo_row[2].split(" ")[0]) == pytest.approx(ratio, rel=0.01)
+    assert float(fifo_row[1].split(" ")[0]) == pytest.approx(ratio, rel=0.01)
     assert "±" in fifo_row[1]
     assert any(row[0] == "srtf*" for row in rows)
 
@@ -183,8 +183,8 @@ def test_unfinished_runs_come_last_without_a_ratio_to_the_bound() -> None:
     runs = results(1)
     best = min(runs, key=lambda r: r.metrics["mean_jct_s"])
     unfair = dataclasses.replace(best, metrics=best.metrics | {"finished": 3.0, "mean_jct_s": 1.0})
-    table = texts(comparison_table([unfair if r is best else r for r in runs], ["mean_jct_s"]))
-    assert table[0][-1] == "finished"
+    table = texts(comparison_table([unfair if r is best else r for r in runs], ["mean_jct_s", "x_bound"]))
+    assert table[0][-1] == "finished [%]"
     assert table[-2][0].rstrip("*") == best.scheduler.name
     assert table[-2][2:] == ["-", "10.0"]
     assert math.isnan(unfair.against_bound())
@@ -276,3 +276,35 @@ def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
         ticks = [tick for tick in queue.get_yticks() if 0 <= tick <= queue.get_ylim()[1]]
         assert len(ticks) > 1
         assert all(tick == round(tick) for tick in ticks)
+
+
+def test_a_figure_of_several_seeds_has_the_jobs_of_all() -> None:
+    instances = [random_instance(seed, jobs=40) for seed in range(3)]
+    logs = [play(instance) for instance in instances]
+    jct, use, _, seeds = plot_runs(instances, {"fifo": logs, "again": logs}, reference="again").axes
+    assert [list(line.get_xdata()) for line in seeds.lines[:2]] == [[1.0] * 3, [1.0, 1.0]]  # seeds, interval
+    pooled = np.sort(np.concatenate([job_times(*one)["jct_s"] for one in zip(instances, logs, strict=True)]))
+    times, shares = jct.lines[0].get_data()
+    assert np.array_equal(times, pooled)
+    assert shares[-1] == 1.0
+    when, held = use.lines[0].get_data()
+    ends = [summarise(*one)["makespan_s"] for one in zip(instances, logs, strict=True)]
+    used = [summarise(*one)["utilisation"] for one in zip(instances, logs, strict=True)]
+    areas = np.array(used) * ends
+    share_of_bin = (when[1] - when[0]) / (when[-1] + when[1] - when[0])
+    assert held.sum() * share_of_bin == pytest.approx(100 * np.mean(areas) / max(ends))
+    with pytest.raises(GpuschedError, match="2 event logs of 'fifo' for 3 problems"):
+        plot_runs(instances, {"fifo": logs[:2]})
+
+
+def test_a_frame_of_pandas_has_a_row_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = evaluate("tiny-v1", ["fifo", "mine=las"], [200_000, 200_001], progress=False)
+    assert isinstance(found, list)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(GpuschedError, match="pip install pandas"):
+        found.to_frame()
+    monkeypatch.undo()
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = found.to_frame()
+    assert list(frame["scheduler"]) == ["fifo", "fifo", "mine", "mine"]
+    assert list(frame["mean_jct_s"]) == [run.metrics["mean_jct_s"] for run in found]

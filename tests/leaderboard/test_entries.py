@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import lzma
 import math
 import os
 import tracemalloc
@@ -13,7 +14,6 @@ import hypothesis
 import msgspec
 import numpy as np
 import pytest
-import zstandard
 from entry_case import ABOUT, TINY, changed, with_run
 from hypothesis import strategies as st
 
@@ -37,6 +37,7 @@ from gpusched_env.leaderboard import (
     write_entry,
 )
 from gpusched_env.leaderboard.entry_files import MAX_FILE_BYTES, MAX_TEXT_BYTES, unpack_text
+from gpusched_env.leaderboard.packing import pack_entry
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
@@ -168,16 +169,6 @@ def test_files_round_trip(entries, tmp_path):
 
 @FEW
 @hypothesis.given(at=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
-def test_a_changed_byte_of_a_file_is_detected(entries, at, flip):
-    packed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(entries["srtf"].text()))
-    packed[int(at * len(packed))] ^= flip
-    with contextlib.suppress(EntryError):
-        # a flip of an unused bit of the zstd header changes nothing
-        assert parse_entry(unpack_text(bytes(packed))) == entries["srtf"]
-
-
-@FEW
-@hypothesis.given(at=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 def test_a_changed_byte_of_the_text_is_detected(entries, at, flip):
     text = bytearray(entries["srtf"].text())
     text[int(at * len(text))] ^= flip
@@ -188,23 +179,20 @@ def test_a_changed_byte_of_the_text_is_detected(entries, at, flip):
 @FEW
 @hypothesis.given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_refused(data):
-    for text in (data, zstandard.ZstdCompressor().compress(data)):
+    for text in (data, lzma.compress(data)):
         with pytest.raises(EntryError):
             parse_entry(unpack_text(text))
 
 
 def test_sizes_are_bounded(entries, tmp_path):
-    whole = zstandard.ZstdCompressor(write_checksum=True).compress(entries["fifo"].text())
-    streamed = zstandard.ZstdCompressor().compressobj()
-    zeros = zstandard.ZstdCompressor().compress(bytes(MAX_TEXT_BYTES + 1))
+    whole = pack_entry(entries["fifo"])
+    zeros = lzma.compress(bytes(MAX_TEXT_BYTES + 1))
     assert len(zeros) < 10_000
     bad = {
         "cut": whole[:-5],
         "longer": whole + b"\0",
         "two": whole + whole,
-        "of unknown length": streamed.compress(bytes(100)) + streamed.flush(),
         "bomb": zeros,
-        "a bomb that lies": bytes([*zeros[:5], 0, 0, 1, 0, *zeros[9:]]),
         "large": bytes(MAX_FILE_BYTES + 1),
         "empty": b"",
     }
@@ -400,7 +388,7 @@ def test_fuzzed_entries_are_refused_without_side_effects(entries, data, tmp_path
     os.chdir(here)
     try:
         fuzzed = msgspec.json.decode(json.dumps(entry), type=Entry).sealed()
-        (here / "a.entry.xz").write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(fuzzed.text()))
+        (here / "a.entry.xz").write_bytes(pack_entry(fuzzed))
         verify(read_entry("a.entry.xz"), track=TINY, seconds=20)
         assert fuzzed.runs == entries["delay-zaharia"].runs  # only descriptive fields may differ
     except (EntryError, msgspec.MsgspecError):

@@ -18,8 +18,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_entries_are_equal_on_one_and_on_two_workers(spec: str, tmp_path: Path) -> None:
     for workers in (1, 2):
         entry = make_entry(TINY, spec, ABOUT, workers=workers, progress=False)
-        write_entry(entry, tmp_path / f"{workers}.json.zst")
-    assert (tmp_path / "1.json.zst").read_bytes() == (tmp_path / "2.json.zst").read_bytes()
+        write_entry(entry, tmp_path / f"{workers}.entry.xz")
+    assert (tmp_path / "1.entry.xz").read_bytes() == (tmp_path / "2.entry.xz").read_bytes()
 
 
 def test_sites_are_equal_on_one_and_on_two_workers(tmp_path: Path) -> None:

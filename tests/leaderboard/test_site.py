@@ -151,12 +151,12 @@ def test_claims_are_shown_apart_from_recomputed_results(site: Path, tmp_path: Pa
     """A forged entry has the decisions, title and texts of a baseline; bytes and digests differ."""
     import msgspec
 
-    baseline = site.parent / "baselines" / "fifo.json.zst"
+    baseline = site.parent / "baselines" / "fifo.entry.xz"
     entry = read_entry(baseline)
     player = msgspec.structs.replace(entry.player, spec="own:Own", name="own")
     forged = msgspec.structs.replace(entry, about=about("fifo", "baseline"), player=player, version="9 (verified)")
     (tmp_path / "entries").mkdir()
-    write_entry(forged, tmp_path / "entries" / "forged.json.zst")
+    write_entry(forged, tmp_path / "entries" / "forged.entry.xz")
     built = build_site(entry_files(tmp_path / "entries"), tmp_path / "site", [entry], tracks=[TRACK])
     true, false = sorted(built.entries[TRACK], key=lambda shown: not shown.baseline)
     assert (true.label, false.label) == ("fifo", f"fifo ({false.key})")
@@ -179,7 +179,7 @@ def test_blank_titles_have_a_name(site: Path) -> None:
 
     from gpusched_env.leaderboard.site_entries import Given, unique_labels
 
-    entry = read_entry(site.parent / "baselines" / "fifo.json.zst")
+    entry = read_entry(site.parent / "baselines" / "fifo.entry.xz")
     blank = msgspec.structs.replace(entry, about=about("   "), sha256="a" * 64)
     nameless = msgspec.structs.replace(blank, player=msgspec.structs.replace(entry.player, spec=" "), sha256="b" * 64)
     given = [Given(one, None, False, ()) for one in (blank, nameless)]
@@ -188,16 +188,16 @@ def test_blank_titles_have_a_name(site: Path) -> None:
 
 def test_files_of_any_name_and_kind_are_listed_as_refused(tmp_path: Path) -> None:
     (tmp_path / "entries").mkdir()
-    name = b"bad\xff\x1b[31m.json.zst"
+    name = b"bad\xff\x1b[31m.entry.xz"
     try:
         Path(os.fsdecode(bytes(tmp_path) + b"/entries/" + name)).write_bytes(b"x")
-        os.mkfifo(tmp_path / "entries" / "pipe.json.zst")
+        os.mkfifo(tmp_path / "entries" / "pipe.entry.xz")
     except (OSError, AttributeError):
         pytest.skip("this file system takes no such names")
     built = build_site(entry_files(tmp_path / "entries"), tmp_path / "site", tracks=[TRACK])
     assert len(built.refused) == 2
     text = Page(tmp_path / "site" / "index.html").text
-    assert "bad\\udcff\\x1b[31m.json.zst" in text
+    assert "bad\\udcff\\x1b[31m.entry.xz" in text
     assert "not a regular file" in text
     assert "2 files" in text
 
@@ -240,25 +240,25 @@ def test_scores_are_shown_with_bars(made: tuple[Path, Built], site: Path) -> Non
 
 def test_refused_entries_are_listed_and_not_shown(made: tuple[Path, Built], site: Path) -> None:
     refused = {path.name: reason for path, reason in made[1].refused}
-    assert set(refused) == {"<b>damaged.json.zst", "twice.json.zst"}
-    assert "the same entry as hostile.json.zst" in refused["twice.json.zst"]
+    assert set(refused) == {"<b>damaged.entry.xz", "twice.entry.xz"}
+    assert "the same entry as hostile.entry.xz" in refused["twice.entry.xz"]
     text = Page(site / "index.html").text
-    assert "<b>damaged.json.zst" in text
-    assert "the same entry as hostile.json.zst" in text
+    assert "<b>damaged.entry.xz" in text
+    assert "the same entry as hostile.entry.xz" in text
 
 
 def test_a_false_entry_adds_no_page(site: Path, tmp_path: Path) -> None:
     """A metric of the last seed is changed and the seal is valid: only the replay detects it."""
     import msgspec
 
-    entry = read_entry(site.parent / "entries" / "same-title.json.zst")
+    entry = read_entry(site.parent / "entries" / "same-title.entry.xz")
     last = entry.runs[-1]
     better = msgspec.structs.replace(last, metrics=dict(last.metrics) | {"mean_jct_s": 1.0})
-    write_entry(msgspec.structs.replace(entry, runs=[*entry.runs[:-1], better]), tmp_path / "better.json.zst")
+    write_entry(msgspec.structs.replace(entry, runs=[*entry.runs[:-1], better]), tmp_path / "better.entry.xz")
     built = build_site(entry_files(tmp_path), tmp_path / "site")
     [(path, reason)] = built.refused
     assert built.differs
-    assert path.name == "better.json.zst"
+    assert path.name == "better.entry.xz"
     assert "metrics.mean_jct_s: the entry says 1.0" in reason
     assert not any(built.entries.values())
     assert not list((tmp_path / "site" / "data").rglob("[0-9a-f]*[0-9a-f].js"))

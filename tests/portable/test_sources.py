@@ -15,7 +15,7 @@ FREE = (
     "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
     "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py",
     "gpusched_env/network/topologies.py", "gpusched_env/support/units.py", "gpusched_env/portable/",
-    "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
+    "traces/generators/acceptance.py", "traces/description.py",
     "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
     "agents/learned_timers.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded

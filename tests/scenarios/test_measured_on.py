@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from gpusched_env.cli import app
 from gpusched_env.errors import ScenarioError, WorkloadError
 from gpusched_env.evaluation import evaluate
-from gpusched_env.network import NETWORK_PRESETS
+from gpusched_env.network import NETWORK_PRESETS, Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.partitions import Partition, Partitions
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, load_scenario, save_scenario
-from gpusched_env.scenarios.assumed import IDEAL, SILENT
+from gpusched_env.scenarios.assumed import IDEAL, SAME
 from gpusched_env.traces.profiles import V100_TABLE
 
 SIXTEEN = "job_id,arrival_s,duration_s,num_gpus\n" + "".join(f"{job},0,1000,16\n" for job in range(4))
@@ -189,7 +189,10 @@ def test_results_say_what_is_assumed_of_the_run_times(log: Path) -> None:
     assert told(on(log, "dgxv-100g")) == {ALL: 4}
     assert told(on(log, "dgxv-100g", measured_on="dgxv-100g")) == {SHAPES: 4}
     assert told(on(log, "dgxv-100g", measured_on="dgxv-100g/16x8")) == {}
-    assert told(on(log, "dgxv-100g", profiles="unit")) == {f"assumed: {SILENT}": 4}
+    assert told(on(log, "dgxv-100g", profiles="unit")) == {f"assumed: {SAME}": 4}
+    types = on(log, "dgxv-100g", "8x8@T4,8x8@A100", profiles="unit").replace(network=Network())
+    assert told(types) == {f"assumed: {SAME}": 4}
+    assert told(types.with_cluster(Cluster.parse("8x8"))) == {}
     small = get_scenario("philly-64-v1")
     small = small.replace(workload=dataclasses.replace(small.workload, jobs=12), tracked_window=None)
     assert told(small) == {}

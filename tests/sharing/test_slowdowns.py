@@ -284,7 +284,7 @@ def test_lucids_measurements() -> None:
 @here
 def test_errors_of_the_fitted_table() -> None:
     """The errors stated in the table equal those of its parameters on Pollux's measurements."""
-    from gpusched_env.traces.profile_tables.pollux import _measurements
+    from studies.profile_tables.pollux import _measurements
 
     for name, fit in load_fitted("bsbf").fits["T4"].items():
         folder = TRACES / "pollux" / "measured" / name

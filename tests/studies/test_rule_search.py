@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from gpusched_env.agents import measuring
-from gpusched_env.agents.measuring import print_ratios, ratio_over_agents
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
+from studies.index_search.measure import Settings as Measured
+from studies.index_search.measure import main, print_ratios, ratio_over_agents
 from studies.index_search.rule_search import Settings, search, training_problems
 
 
@@ -61,7 +62,7 @@ def test_an_interval_over_agents_is_wider_if_agents_differ() -> None:
 def test_ratios_are_printed_for_each_agent_and_over_all(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``agents measure FILES --workers N`` played in one process."""
+    """``--workers N``, played in one process."""
     workers: list[int] = []
 
     def played(scenario, schedulers, seeds, count):
@@ -75,3 +76,8 @@ def test_ratios_are_printed_for_each_agent_and_over_all(
     assert heading == "mean_jct_s of agents / that of others, tiny-v1, seeds 200000:200003"
     assert line.startswith("  fifo: ")
     assert "each agent 1.0000, 0." in line  # a rival beside itself, and shorter jobs first
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(GpuschedError, match="unknown metric 'none'"):
+        main(Measured(["a.npz"], "tiny-v1", ("fifo",), ("none",)))

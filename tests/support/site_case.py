@@ -25,11 +25,11 @@ def make_site(folder: Path) -> tuple[Path, Built]:
     baselines, entries = folder / "baselines", folder / "entries"
     baselines.mkdir()
     entries.mkdir()
-    write_entry(make_entry(TRACK, "fifo", about("fifo", "developers"), progress=False), baselines / "fifo.json.zst")
-    write_entry(make_entry(TRACK, "srtf", about(HOSTILE), progress=False), entries / "hostile.json.zst")
-    write_entry(make_entry(TRACK, "las", about("fifo"), progress=False), entries / "same-title.json.zst")
-    packed = (entries / "hostile.json.zst").read_bytes()
-    (entries / "twice.json.zst").write_bytes(packed)
-    (entries / "<b>damaged.json.zst").write_bytes(packed[:-9] + bytes(9))
+    write_entry(make_entry(TRACK, "fifo", about("fifo", "developers"), progress=False), baselines / "fifo.entry.xz")
+    write_entry(make_entry(TRACK, "srtf", about(HOSTILE), progress=False), entries / "hostile.entry.xz")
+    write_entry(make_entry(TRACK, "las", about("fifo"), progress=False), entries / "same-title.entry.xz")
+    packed = (entries / "hostile.entry.xz").read_bytes()
+    (entries / "twice.entry.xz").write_bytes(packed)
+    (entries / "<b>damaged.entry.xz").write_bytes(packed[:-9] + bytes(9))
     built = build_site(entry_files(entries), folder / "site", map(read_entry, entry_files(baselines)))
     return folder / "site", built

@@ -25,7 +25,8 @@ from gpusched_env.simulator import simulate
 from gpusched_env.traces import assign_profiles, generate_workload, read_table, read_workload
 from gpusched_env.traces.generators.dally_jobs import DALLY_MODELS
 from gpusched_env.traces.profile_tables import EfficiencyTable, load_efficiency
-from gpusched_env.traces.profile_tables.dally import (
+from gpusched_env.traces.profile_tables.efficiency import EFFICIENCY_RULES, ShapedModel
+from studies.profile_tables.dally import (
     GANGS,
     LARGEST,
     MODELS,
@@ -34,8 +35,7 @@ from gpusched_env.traces.profile_tables.dally import (
     simulated_efficiencies,
     table_shapes,
 )
-from gpusched_env.traces.profile_tables.efficiency import EFFICIENCY_RULES, ShapedModel
-from gpusched_env.traces.profile_tables.layer_efficiency import (
+from studies.profile_tables.layer_efficiency import (
     DIMENSION_LINKS,
     FULLY_CONNECTED,
     RING,

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from published import TRACES, here
-from typer.testing import CliRunner
 
-from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.network import Network, TopologySpec
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import assign_profiles
-from gpusched_env.traces.profile_tables import FittedTable, load_fitted, pollux
+from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.fitting import fit_table
-from gpusched_env.traces.profile_tables.pollux import _measurements
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, Throughput
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
+from studies.profile_tables import pollux
+from studies.profile_tables.__main__ import Settings, main
+from studies.profile_tables.fitting import fit_table
+from studies.profile_tables.pollux import _measurements
+from studies.profile_tables.throughput_fitting import fit_throughput, held_out_errors
 
 APPLICATIONS = ["bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"]
 SCALABILITY = "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
@@ -287,18 +287,19 @@ def close(found: object, expected: object) -> bool:
 
 @here
 @pytest.mark.parametrize("name", ["pollux", "sia", "sia-robust"])
-def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_study_makes_the_table_of_the_package(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     shipped = Path(__file__).parents[2] / "traces" / "profile_tables" / f"{name}.json"
     expected = json.loads(shipped.read_text(encoding="utf-8"))
     if name == "sia-robust":  # a robust fit takes long: that of the application which most needs one
         monkeypatch.setattr(pollux, "GRADIENTS", {"yolov3": pollux.GRADIENTS["yolov3"]})
         expected["fits"] = {gpu_type: {"yolov3": fits["yolov3"]} for gpu_type, fits in expected["fits"].items()}
     output = tmp_path / "made.json"
-    source = str(TRACES / name.removesuffix("-robust") / "measured")
-    result = CliRunner().invoke(app, ["traces", "fit-profiles", name, source, "--output", str(output)])
-    assert result.exit_code == 0, result.output
+    main(Settings(name, TRACES / name.removesuffix("-robust") / "measured", output))
+    told = capsys.readouterr().out
     for word in ("held out", "yolov3", "across machines", "%"):
-        assert word in result.output
+        assert word in told
     assert close(json.loads(output.read_text(encoding="utf-8")), expected)
 
 
@@ -410,6 +411,26 @@ def test_computed_profiles_have_fitted_compute_times_and_the_communication_of_th
     assert profiles is assign_profiles(jobs, "sia-computed", np.random.default_rng(1), ("T4",)).profiles
     with pytest.raises(WorkloadError, match="profiles 'sia-computed': unknown GPU type 'V100'"):
         assign_profiles(jobs, "sia-computed", np.random.default_rng(0), ("V100",))
+
+
+def test_shared_profiles_are_the_computed_ones_with_memory_and_sub_steps() -> None:
+    """A quarter of the smallest GPU, and three quarters for the largest batch that fits there (docs/sharing.md)."""
+    jobs = Workload.from_columns(np.zeros(200), np.full(200, 4), np.full(200, 60.0))
+    computed, shared = (
+        assign_profiles(jobs, rule, np.random.default_rng(0), ("T4", "A100")) for rule in ("sia-computed", "sia-shared")
+    )
+    assert (computed.jobs["profile"] == shared.jobs["profile"]).all()
+    assert (computed.profiles.rows == shared.profiles.rows).all()
+    assert (computed.profiles.compute_s == shared.profiles.compute_s).all()
+    table, rows = load_fitted("sia"), shared.profiles.accumulation
+    assert rows["profile"].tolist() == list(range(len(APPLICATIONS)))
+    for name, row in zip(APPLICATIONS, rows, strict=True):
+        fits = [table.fits[gpu_type][name] for gpu_type in table.gpu_types]
+        smallest = min(fit.largest_batch for fit in fits)
+        batch = table.applications[name].initial_batch
+        assert row["passes"] == 1
+        assert row["fixed_memory"] + row["batch_memory"] == pytest.approx(0.25 + 0.75 * batch / smallest)
+        assert 0.0 < row["fixed_compute"] < 1.0
 
 
 @here

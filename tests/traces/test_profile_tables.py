@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from published import TRACES, here
-from typer.testing import CliRunner
 
-from gpusched_env.cli import app
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
@@ -21,8 +19,9 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
 from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable, load_measured
-from gpusched_env.traces.profile_tables.fitting import FITTERS, fit_table
 from gpusched_env.traces.profile_tables.profile_table import ProfileTable
+from studies.profile_tables.__main__ import Settings, main
+from studies.profile_tables.fitting import FITTERS, fit_table
 
 SOURCES = {"gavel": "gavel/simulation_throughputs.json.gz", "elasticflow": "elasticflow", "dally": "dally"}
 TABLES = [(kind, name) for kind in (EfficiencyTable, FittedTable, MeasuredTable, StepTable) for name in kind.SHIPPED]
@@ -56,13 +55,11 @@ def test_tables_are_small_and_written_as_they_are_read(tmp_path: Path, kind: typ
 
 @here
 @pytest.mark.parametrize("name", SOURCES)
-def test_the_command_makes_the_shipped_table(tmp_path: Path, name: str) -> None:
+def test_the_study_makes_the_shipped_table(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "table.json"
-    arguments = ["traces", "fit-profiles", name, str(TRACES / SOURCES[name]), "--output", str(output)]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0
+    main(Settings(name, TRACES / SOURCES[name], output))
     assert output.read_bytes() == shipped(name).read_bytes()
-    assert name in result.stdout
+    assert name in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("kind", "name"), TABLES)
@@ -72,7 +69,7 @@ def test_the_command_makes_the_shipped_table(tmp_path: Path, name: str) -> None:
 def test_what_is_no_table_is_refused(tmp_path: Path, kind: type[ProfileTable], name: str, damage: str) -> None:
     path = tmp_path / "table.json"
     path.write_text(damage, encoding="utf-8")
-    with pytest.raises(WorkloadError, match=r"table\.json.*: not as gpusched traces fit-profiles writes it"):
+    with pytest.raises(WorkloadError, match=rf"table\.json.*: not a table that {kind.__name__}.write wrote"):
         kind.read(path)
     path.write_bytes(b"\xff")
     with pytest.raises(WorkloadError, match=r"table\.json: cannot be read"):

@@ -18,8 +18,8 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces.elastic import elastic_jobs
 from gpusched_env.traces.elastic_applications import LEAST_BATCH, _adaptive_times, _part_times
 from gpusched_env.traces.profile_tables import load_fitted, load_steps
-from gpusched_env.traces.profile_tables.fitting import fit_table
-from gpusched_env.traces.profile_tables.pollux import SIA_TYPES, _measurements, placement_of
+from studies.profile_tables.fitting import fit_table
+from studies.profile_tables.pollux import SIA_TYPES, _measurements, placement_of
 
 MEASURED = TRACES / "pollux" / "measured"
 TABLE = load_steps("pollux-steps")

@@ -83,6 +83,16 @@ def test_more_machines_and_more_load_make_a_second_setting():
     assert found.settings[1].twin.gpus == 4
 
 
+def test_run_times_of_another_log_are_said_to_be_those_of_its_machines():
+    (today, *_) = compared().settings
+    found = [
+        assumptions(dataclasses.replace(compared(), settings=(dataclasses.replace(today, log=log, twin=twin),)))
+        for log in (today.twin.log, "slurm:other")
+        for twin in (today.twin, dataclasses.replace(today.twin, gpu_speeds={"V100": 2.0}))
+    ]
+    assert ["on machines of the other log" in " ".join(lines) for lines in found] == [False, False, True, False]
+
+
 def test_machines_are_said_to_change_only_if_they_do():
     (changed, added) = (" ".join(assumptions(compared(**one))) for one in ({"load": 2.0}, {"add_nodes": "1x2"}))
     assert "GPUs instead of" not in changed
@@ -406,6 +416,8 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path, monkeypatch):
     assert grade.startswith(f"twin: {word.upper()} (")
     wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
     assert "unknown GPU type 'H10'" in str(wrong.output) + str(wrong.exception)
+    wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "a100=2"])
+    assert "--speed a100: the run times of the log are those of these GPUs" in str(wrong.output) + str(wrong.exception)
     text = page.read_text(encoding="utf-8")
     for words in (
         "Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00", '"n23", "new 1"',

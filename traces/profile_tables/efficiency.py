@@ -15,13 +15,12 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.network.dimensions import DIMENSIONS
 from gpusched_env.problem.workload import SHAPED_DTYPE, Profiles, Workload
-from gpusched_env.traces.profile_tables.layer_efficiency import DIMENSION_LINKS
 from gpusched_env.traces.profile_tables.profile_table import ProfileTable, matrix
 
 # Rule -> (table, network); the rule for the first network has the name of the table.
 EFFICIENCY_RULES: Final[dict[str, tuple[str, str]]] = {
     "dally": ("dally", "nvswitch"),
-    **{f"dally-{network}": ("dally", network) for network in DIMENSION_LINKS if network != "nvswitch"},
+    **{f"dally-{links}": ("dally", links) for links in ("rings", "congested-25", "congested-50", "congested-100")},
 }
 ITERATIONS, ITERATION_S = "total_iterations", "time_per_iteration_s"  # attributes of a job, both given for one GPU
 COLUMNS: Final = ("compute_s", "gradient_bytes", "skew")  # of a model, in the file

@@ -59,7 +59,7 @@ def gavel_table(source: Path) -> MeasuredTable:
         "gavel",
         f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
         "MIT",
-        f"gpusched traces fit-profiles gavel {file}",
+        f"python -m studies.profile_tables gavel {file}",
         tuple(GPU_TYPES),
         models,
         packed,

@@ -19,7 +19,7 @@ WORDS: Final = ("name", "source", "licence", "made")  # text fields of every tab
 class ProfileTable:
     """A table of one publication: its name and source, the licence, and the command that made it.
 
-    Its JSON files are in this package (SHIPPED), or ``gpusched traces fit-profiles`` writes them.
+    Its JSON files are in this package (SHIPPED), or ``python -m studies.profile_tables``, in a clone, writes them.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ProfileTable:
             raise WorkloadError(f"{where}{at[0]}: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise WorkloadError(
-                f"{where}{at[0]}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); "
+                f"{where}{at[0]}: not a table that {cls.__name__}.write wrote ({type(error).__name__}: {error}); "
                 "make it again"
             ) from error
 

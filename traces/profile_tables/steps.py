@@ -15,6 +15,7 @@ from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.fitted import read_application, written_rows
 from gpusched_env.traces.profile_tables.profile_table import ProfileTable, block
 
+NODE_GPUS: Final = 4  # [GPU] of a machine
 UNITS: Final = (1.0, 1e6, 1e6)  # samples and seconds in the units of the file
 
 
@@ -97,3 +98,13 @@ def _rows(rows: Any) -> np.ndarray:
     if (np.diff(found[0]) <= 0).any() or (found[:2] <= 0).any() or (found[2] < 0).any():
         raise ValueError("batches must ascend, and times be positive")
     return found
+
+
+def placement_of(gpus: int, machines: int) -> tuple[int, ...]:
+    """Return the GPUs on each machine of a gang, ascending: as few machines as hold it; two or more if not local."""
+    if machines == 1:
+        return (gpus,)
+    if gpus <= NODE_GPUS:
+        return (gpus // 2, gpus - gpus // 2)
+    rest = gpus % NODE_GPUS
+    return (*([rest] if rest else []), *[NODE_GPUS] * (gpus // NODE_GPUS))

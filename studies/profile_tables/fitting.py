@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
-from gpusched_env.traces.profile_tables.dally import dally_table
 from gpusched_env.traces.profile_tables.efficiency import EfficiencyTable
-from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
 from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.measured import MeasuredTable
-from gpusched_env.traces.profile_tables.pollux import pollux_steps, pollux_table, sia_table
 from gpusched_env.traces.profile_tables.steps import StepTable
+from studies.profile_tables.dally import dally_table
+from studies.profile_tables.elasticflow import elasticflow_table
+from studies.profile_tables.pollux import pollux_steps, pollux_table, sia_table
 
 Table = MeasuredTable | FittedTable | EfficiencyTable | StepTable
 

@@ -21,9 +21,9 @@ from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.goodput import gain
-from gpusched_env.traces.profile_tables.steps import UNITS, StepTable
+from gpusched_env.traces.profile_tables.steps import NODE_GPUS, UNITS, StepTable, placement_of
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
+from studies.profile_tables.throughput_fitting import fit_throughput, held_out_errors
 
 # Bytes of all gradients in single precision, and bytes of the largest tensor / bytes of all tensors. Both are computed
 # from the definitions of the models (petuum/adaptdl, branch osdi21-artifact, benchmark/models): BERT-base with a head
@@ -45,7 +45,6 @@ PARTS: Final = 10  # equal parts of a training whose iterations are stored
 DIGITS: Final = 6  # significant digits of a fitted parameter
 ERROR_DECIMALS: Final = 4
 MOST_GPUS: Final = 64  # [GPU] largest gang
-NODE_GPUS: Final = 4  # [GPU] of a machine
 MOST_NODES: Final = 16  # the authors look up a gang of more machines as one of 16
 Measured = dict[str, dict[int, tuple[float, float]]]  # placement -> samples on a GPU -> step time, sync time [s]
 
@@ -62,7 +61,7 @@ def pollux_table(source: Path) -> FittedTable:
         "pollux",
         "petuum/adaptdl, branch osdi21-artifact, simulator/traces; Qiao et al., OSDI 2021",
         "Apache-2.0",
-        "gpusched traces fit-profiles pollux traces",
+        "python -m studies.profile_tables pollux traces",
         {name: _application(source / name, name) for name in GRADIENTS},
         {"T4": {name: _fit(source / name, "T4", "") for name in GRADIENTS}},
     )
@@ -79,7 +78,7 @@ def sia_table(source: Path, robust: bool = False) -> FittedTable:
         name,
         "fitted to siasosp23/artifacts, sia-simulator/traces; Jayaram Subramanya et al., SOSP 2023",
         "not stated; fitted parameters only",
-        f"gpusched traces fit-profiles {name} traces",
+        f"python -m studies.profile_tables {name} traces",
         {},
         {
             gpu_type: {app: _fit(source / app, gpu_type, suffix, robust) for app in GRADIENTS}
@@ -181,21 +180,11 @@ def pollux_steps(source: Path) -> StepTable:
         "pollux-steps",
         "petuum/adaptdl, branch osdi21-artifact, simulator/traces; Qiao et al., OSDI 2021",
         "Apache-2.0",
-        "gpusched traces fit-profiles pollux-steps traces",
+        "python -m studies.profile_tables pollux-steps traces",
         "T4",
         {name: _measured_application(source / name, name) for name in GRADIENTS},
         {name: _steps(source / name) for name in GRADIENTS},
     )
-
-
-def placement_of(gpus: int, machines: int) -> tuple[int, ...]:
-    """Return the GPUs on each machine of a gang, ascending: as few machines as hold it; two or more if not local."""
-    if machines == 1:
-        return (gpus,)
-    if gpus <= NODE_GPUS:
-        return (gpus // 2, gpus - gpus // 2)
-    rest = gpus % NODE_GPUS
-    return (*([rest] if rest else []), *[NODE_GPUS] * (gpus // NODE_GPUS))
 
 
 def _steps(folder: Path) -> dict[tuple[int, int], np.ndarray]:

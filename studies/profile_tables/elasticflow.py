@@ -37,7 +37,7 @@ def elasticflow_table(source: Path) -> MeasuredTable:
         "elasticflow",
         "gudiandian/ElasticFlow, ElasticFlow/scheduler/throughputs_*; Gu et al., ASPLOS 2023",
         "Apache-2.0",
-        "gpusched traces fit-profiles elasticflow scheduler",
+        "python -m studies.profile_tables elasticflow scheduler",
         tuple(FOLDERS),
         {name: MeasuredModel(name, rates[name]) for name in sorted(rates)},
     )

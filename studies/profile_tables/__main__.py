@@ -1,26 +1,34 @@
-"""``gpusched traces fit-profiles``: make a table of model profiles from throughput files that authors published."""
+"""Make a table of model profiles from throughput files that authors published, as the tables of the package were made.
+
+python -m studies.profile_tables TABLE SOURCE --output FILE.json
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gpusched_env.cli.outputs import written
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import plain_table, show
-
-if TYPE_CHECKING:
-    from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable
+from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable
+from gpusched_env.traces.profile_tables.throughput import KINDS
+from studies.profile_tables.fitting import fit_table
 
 Rows = list[tuple[str, ...]]  # the first row is the header
 
 
-def fit_profiles(
+@dataclass
+class Settings:
+    """Make a table of model profiles from published measurements."""
+
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, pollux-steps, sia, sia-robust or dally.")
-    ],
+    ]
     source: Annotated[
         Path,
         typer.Argument(
@@ -29,14 +37,13 @@ def fit_profiles(
             "throughputs_A100 and throughputs_T4; the folder of Pollux's or Sia's simulator with a folder for each "
             "application (traces); the folder with Dally's layer files (workload) and astra_efficiency.csv.",
         ),
-    ],
-    output: Annotated[Path, written(".json", help="File of the table, .json.")],
-) -> None:
-    """Make a table of model profiles from published measurements."""
-    from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, StepTable
-    from gpusched_env.traces.profile_tables.fitting import fit_table
+    ]
+    output: Annotated[Path, written(".json", help="File of the table, .json.")]
 
-    made = fit_table(table, source.expanduser())
+
+def main(settings: Settings) -> None:
+    """Make the table, write it, and print its errors or what it holds."""
+    made, output = fit_table(settings.table, settings.source.expanduser()), settings.output
     made.write(output)
     if isinstance(made, FittedTable):
         columns, *rows = _errors(made)
@@ -59,8 +66,6 @@ def fit_profiles(
 
 def _errors(table: FittedTable) -> Rows:
     """Return the errors of the fits, one row per GPU type and application."""
-    from gpusched_env.traces.profile_tables.throughput import KINDS
-
     groups = ("all", *KINDS, "held out")
     rows: Rows = [("GPU type", "application", "rows", *groups)]
     for gpu_type, fits in table.fits.items():
@@ -114,3 +119,7 @@ def _counts(table: MeasuredTable, gpu_type: str) -> list[str]:
     spread = sum(len(tiers) > 1 for tiers in times.values())
     counts = (len(times), spread, len(pairs), sum(rate == 0 for rate in pairs))
     return [str(len({name for name, _ in times})), sizes, *(f"{count:,}" for count in counts)]
+
+
+if __name__ == "__main__":
+    run_script(main)

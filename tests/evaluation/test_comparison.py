@@ -1,0 +1,203 @@
+"""Tables of comparisons: paired ratios, marks and notes, and their renderings in LaTeX, Markdown and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import RunResult, comparison_table, evaluate
+from gpusched_env.evaluation.tables import DEFAULT_METRICS
+from gpusched_env.metrics import COLUMNS, Interval
+from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.tables import Cell, Heading, Row, Table, from_rich
+from gpusched_env.support.units import metric_unit
+
+JCT_H = {"a": [1.0, 2.0, 4.0, 3.0], "b": [1.2, 2.2, 4.1, 3.9], "c": [2.0, 2.0, 5.0, 9.0]}
+
+
+def runs(jct_h: dict[str, list[float]] = JCT_H, **changes: object) -> list[RunResult]:
+    """Return made-up results: the mean JCT of each seed [h]; every other metric is 1."""
+    found = []
+    for label, values in jct_h.items():
+        for seed, value in enumerate(values):
+            metrics = {column.name: 1.0 for column in COLUMNS} | {"mean_jct_s": 3600 * value}
+            info = SchedulerInfo(label, {}, False)
+            bounds = {"mean_jct_s": 1800.0}
+            found.append(RunResult("s-v0", "f" * 64, seed, info, metrics, bounds, f"{label}{seed}", spec=label))
+    return [dataclasses.replace(run, **changes) for run in found]
+
+
+def column(table: Table, heading: str) -> list[str]:
+    at = [one.heading for one in table.columns].index(heading)
+    return [row.cells[at].whole for row in table.rows]
+
+
+def notes(table: Table) -> str:
+    return "\n".join(table.noted())
+
+
+def test_ratios_are_geometric_means_with_intervals_of_logarithms() -> None:
+    """The reference is computed here from the definition."""
+    table = comparison_table(runs(), ["mean_jct_s", "ratio"])
+    assert [row.cells[0].text for row in table.rows] == ["a", "b", "c", "lower bound"]
+    expected = ["1"]
+    for other in "bc":
+        logs = np.log(np.array(JCT_H[other]) / np.array(JCT_H["a"]))
+        half = student.ppf(0.975, 3) * logs.std(ddof=1) / math.sqrt(4)
+        mean, low, high = (math.exp(logs.mean() + change) for change in (0, -half, half))
+        expected.append(f"{mean:.3f} [{low:.3f}, {high:.3f}]")
+    assert column(table, "x a") == [*expected, ""]
+    assert "mean JCT / that of a on the same seeds, geometric mean, 95 % interval" in notes(table)
+
+
+def test_the_reference_and_the_metric_of_a_ratio_are_chosen() -> None:
+    table = comparison_table(runs(), ["mean_jct_s", "ratio", "makespan_s", "ratio"], reference="c")
+    assert [one.heading for one in table.columns[1:]] == ["mean JCT [h]", "x c", "makespan [s]", "x c"]
+    assert [one.key for one in table.columns[1:]] == [
+        "mean_jct_s",
+        "mean_jct_s_ratio",
+        "makespan_s",
+        "makespan_s_ratio",
+    ]
+    assert [row.cells[2].text for row in table.rows][2] == "1"
+    assert [row.cells[4].text for row in table.rows[:3]] == ["1.000", "1.000", "1"]
+    with pytest.raises(GpuschedError, match="unknown label 'd'"):
+        comparison_table(runs(), reference="d")
+
+
+def test_a_ratio_pairs_only_seeds_that_both_have() -> None:
+    some = [run for run in runs() if (run.label, run.seed) != ("b", 3)]
+    shown = next(row.cells[1] for row in comparison_table(some, ["ratio"], "a").rows if row.cells[0].text == "b")
+    assert shown.interval is not None
+    assert shown.interval.count == 3
+    assert shown.interval.mean == pytest.approx(math.exp(np.log([1.2, 1.1, 4.1 / 4]).mean()))
+
+
+def test_a_ratio_to_zero_is_a_dash() -> None:
+    table = comparison_table(runs({"a": [0.0, 1.0, 1.0], "b": [1.0, 1.0, 2.0]}), ["ratio"])
+    assert column(table, "x a") == ["1", "-", ""]
+
+
+@pytest.mark.parametrize(("seeds", "words"), [(2, "2 seeds: an interval means nothing"), (1, "one seed")])
+def test_fewer_than_three_seeds_have_no_interval(seeds: int, words: str) -> None:
+    table = comparison_table(runs({label: values[:seeds] for label, values in JCT_H.items()}))
+    assert words in notes(table)
+    assert not any("±" in cell.whole or "[" in cell.whole for row in table.rows for cell in row.cells)
+    assert "interval" not in table.caption
+    assert "95 % interval" not in notes(table)
+    assert "means nothing" not in notes(comparison_table(runs()))
+
+
+def test_rows_with_equal_event_logs_are_marked() -> None:
+    same = [dataclasses.replace(run, digest=f"a{run.seed}") if run.label == "c" else run for run in runs()]
+    table = comparison_table(same)
+    assert [row.cells[0].notes for row in table.rows] == [["a"], [], ["a"], ()]
+    assert "a equal event logs on every seed: a, c" in notes(table)
+    almost = [dataclasses.replace(run, digest="other") if (run.label, run.seed) == ("c", 0) else run for run in same]
+    assert "equal" not in notes(comparison_table(almost))
+
+
+def test_rows_outside_their_domain_are_marked_with_what_is_missing() -> None:
+    needs = {"b": ("GPU sharing",), "c": ("several GPU types", "deadlines")}
+    table = comparison_table([dataclasses.replace(run, outside=needs.get(run.label, ())) for run in runs()])
+    assert [row.cells[0].notes for row in table.rows] == [[], ["a"], ["b"], ()]
+    assert "a outside its domain: the problem lacks GPU sharing\n" in notes(table)
+    assert "b outside its domain: the problem lacks several GPU types, deadlines\n" in notes(table)
+
+
+def test_seeds_that_draw_the_same_problem_count_as_one() -> None:
+    table = comparison_table(
+        [dataclasses.replace(run, digest=run.label) for run in runs({"a": [1.0] * 5, "b": [2.0] * 5})]
+    )
+    assert "every seed gives the same schedules" in notes(table)
+    assert not any("±" in cell.whole or "[" in cell.whole for row in table.rows for cell in row.cells)
+
+
+def test_nothing_to_compare_is_said_if_nobody_waits() -> None:
+    idle = [dataclasses.replace(run, metrics=run.metrics | {"mean_queueing_s": 0.0}) for run in runs()]
+    assert "nobody waits" in notes(comparison_table(idle))
+    assert "nobody waits" not in notes(comparison_table(runs()))
+
+
+def test_a_real_comparison_says_who_is_outside_and_equal() -> None:
+    found = evaluate("tiny-v1", ["sjf-ffs", "sjf-bsbf", "las"], range(3), progress=False)
+    table = comparison_table(found)
+    assert "the problem lacks GPU sharing" in notes(table)
+    assert re.search(r"equal event logs on every seed: .*sjf-bsbf, sjf-ffs", notes(table))
+
+
+def test_one_unit_per_metric() -> None:
+    assert [metric_unit([value]).sign for value in (35.0, 36.0, 7200.0, 1e7, 0.0, math.nan)] == [*"shhhhh"]
+
+
+ODD = r"50% & a_b #1 $x$ {y} ~ ^ \ <= | *"
+
+
+def odd_table() -> Table:
+    rows = [
+        Row([Cell(ODD, notes=["*", "a"]), Cell("1.5", detail="± 0.2", interval=Interval(1.5, 1.3, 1.7, 5))]),
+        Row([Cell("[plain]"), Cell("-", interval=Interval(math.nan, math.nan, math.nan, 5))]),
+        Row([Cell("bound"), Cell("1")], bound=True),
+    ]
+    return Table(
+        "caption & more", [Heading("name", text=True), Heading("JCT [h]", key="jct")], rows, notes=[("a", "so_so")]
+    )
+
+
+def test_latex_is_escaped_and_uses_booktabs() -> None:
+    text = odd_table().to_latex()
+    lines = text.splitlines()
+    assert lines[2] == r"\caption{caption \& more}"
+    assert r"\begin{tabular}{lr}" in lines
+    assert [line for line in lines if line.endswith("rule")] == [r"\toprule", r"\midrule", r"\midrule", r"\bottomrule"]
+    body = [line for line in lines if line.endswith(r"\\")]
+    assert all(len(re.findall(r"(?<!\\)&", line)) == 1 for line in body)
+    assert body[1] == (
+        r"50\% \& a\_b \#1 \$x\$ \{y\} \textasciitilde{} \textasciicircum{} \textbackslash{} $\le$ \textbar{} *"
+        r"\textsuperscript{*, a} & 1.5 $\pm$ 0.2 \\"
+    )
+    assert body[2].startswith("{}[plain]")  # a bracket after a line break would be its argument
+    assert r"\textsuperscript{a}~so\_so\par" in lines
+
+
+def test_markdown_is_escaped() -> None:
+    lines = odd_table().to_markdown().splitlines()
+    assert lines[2:4] == ["| name | JCT [h] |", "|---|---:|"]
+    row = lines[4]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 3
+    assert row.endswith(r"\| \*<sup>\*, a</sup> | 1.5 ± 0.2 |")
+    assert lines[-1] == r"<sup>a</sup> so\_so"
+
+
+def test_rows_for_json_have_numbers_in_the_unit_of_files() -> None:
+    first, second, third = odd_table().to_rows()
+    assert first == {"name": ODD, "jct": {"mean": 1.5, "low": 1.3, "high": 1.7, "count": 5}, "notes": ["*", "a"]}
+    assert second["jct"] == {"mean": None, "low": None, "high": None, "count": 5}
+    assert third == {"name": "bound", "jct": "1"}
+    rows = comparison_table(runs()).to_rows()
+    assert rows[0]["mean_jct_s"]["mean"] == 3600 * 2.5
+    assert len(rows[0]) == len(DEFAULT_METRICS) + 1
+
+
+def test_a_table_fits_a_terminal_and_counts_what_is_hidden() -> None:
+    table = comparison_table(runs())
+    assert table.fitting(1_000) is table
+    narrow = table.fitting(60)
+    hidden = len(table.columns) - len(narrow.columns)
+    assert hidden > 0
+    assert f"{hidden} more columns" in notes(narrow)
+
+
+def test_tables_for_the_terminal_are_data_too() -> None:
+    from rich.table import Table as RichTable
+
+    rich = RichTable("name", "[b]value[/b]")
+    rich.columns[1].justify = "right"
+    rich.add_row("x_y", "[red]3[/red]")
+    assert from_rich(rich).to_markdown() == "| name | value |\n|---|---:|\n| x\\_y | 3 |\n"
