@@ -3,8 +3,8 @@
 ``python -m studies.first_task`` plays report seeds of ``steady-64-v0`` and prints for each scheduler its mean JCT, the
 paired ratio to that of ``dally``, and whether it keeps up: the mean number of jobs in the system in the second half of
 the tracked window's time, relative to that in the first half. A queue that begins empty and grows for ever has 1.5 on
-``steady-64-v0``; one that keeps up has 1, or a little more while it still fills. It counts as growing if the interval lies
-above 1.1. Further training seeds make the interval smaller. Last come the conditions that a first task has to meet.
+``steady-64-v0``; one that keeps up has 1, or a little more while it still fills. It counts as growing if the interval
+lies above 1.1. Further training seeds make the interval smaller. Last come the conditions of a first task.
 """
 
 from __future__ import annotations
