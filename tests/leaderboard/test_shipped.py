@@ -79,7 +79,7 @@ def test_agents_have_entries_on_the_tracks_of_their_scenarios_and_say_on_what_th
     assert {name for cards in agents.values() for name in cards} == {
         "learned:philly-64", "learned:ring-all-reduce", "learned:heterogeneous", "learned:sharing",
         "learned:sharing-partners", "learned:elastic", "learned:sharing-packing", "learned:ring-all-reduce-orders",
-        "learned:deadlines",
+        "learned:deadlines", "learned:steady-64",
     }  # fmt: skip
     for track, cards in agents.items():
         for name, card in cards.items():
