@@ -33,13 +33,13 @@ The figure of the paper, ours in the full runs, and a verdict.
 * A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio,
   or they differ by at most 1 %. A claim that names a size is never a tie: it fails (*NO*) if our value is outside the
   claimed range, even if 1 is in its interval.
-* `--quick` plays a part in about a minute, and says *too few runs to tell* where its verdict is not that of the full
-  runs, or none is stored.
+* `--quick` plays a part in about a minute, and repeats the verdicts of the full runs beside its own numbers.
 * Where a claim has more than four settings, those with the rarer verdict are listed, and of settings with the same
   verdict two. Claims without a figure of the paper are only counted.
 
 `python docs/papers.py` writes this page.
 """
+VERDICTS: Final = "\n| paper | verdict | how |\n|---|---|---|\n"
 
 
 def claims_of(card: str) -> Iterator[tuple[re.Pattern[str], str]]:
@@ -58,7 +58,15 @@ def page() -> str:
     papers: dict[str, list[str]] = {}
     for card in CARDS:
         papers.setdefault(load_card(card).data["paper"]["name"], []).append(card)
-    return "".join([HEAD, *(_section(name, cards) for name, cards in papers.items()), _toctree()])
+    verdicts = "".join(_verdict(name, cards[0]) for name, cards in papers.items())
+    return "".join([HEAD, VERDICTS, verdicts, *(_section(name, cards) for name, cards in papers.items()), _toctree()])
+
+
+def _verdict(name: str, card: str) -> str:
+    about = load_card(card).data["paper"]
+    pages = sorted(about["pages"].items(), key=lambda one: not one[1].startswith("reproduce_"))
+    title, link = pages[0]
+    return f"| [{name}](#{name.lower()}) | {about['verdict']} | [{title}]({link}) |\n"
 
 
 def _section(name: str, cards: Sequence[str]) -> str:

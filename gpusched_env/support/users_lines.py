@@ -29,7 +29,7 @@ def users_frames(error: BaseException) -> list[tuple[str, str, str]]:
 @cache
 def _foreign(file: str) -> bool:
     path, package = Path(file).resolve(), Path(gpusched_env.__file__).parent
-    ours = [package, *(package / part for part in ("agents", "baselines", "traces"))]  # links in a checkout
-    libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-    folders = [one.resolve() for one in (*ours, *libraries)]
-    return not path.is_file() or path == Path(sys.argv[0]).resolve() or any(map(path.is_relative_to, folders))
+    folders = [package, *(package / part for part in ("agents", "baselines", "traces"))]  # links in a checkout
+    folders += [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    inside = any(path.is_relative_to(folder.resolve()) for folder in folders)
+    return inside or not path.is_file() or path == Path(sys.argv[0]).resolve()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -52,6 +52,7 @@ LADDER: Final = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0
 STRETCHES: Final = (2.0, 4.0)
 LEAST_STRETCH: Final = 1.5
 TRIES: Final = 40
+FURTHER: Final = 1_000  # distance of the seeds of further windows
 BURST_JOBS: Final = 100  # jobs of a burst, see Change
 GENERATORS: Final = ("synthetic:philly", "synthetic:helios-venus")
 
@@ -253,20 +254,28 @@ def _arrivals(source: str) -> np.ndarray:
     return np.sort(_whole(source).jobs["arrival_s"])
 
 
-def make_windows(logs: Path) -> Iterator[Window]:
-    """Yield the windows of all parts, evenly spread over each part.
+def make_windows(
+    logs: Path, parts: Sequence[str] = tuple(PARTS), most_nodes: int = 256, further: int = 0
+) -> Iterator[Window]:
+    """Yield the windows of parts, evenly spread over each part.
 
     If no load of LADDER makes queues in a window, because one job runs longer than all others together, the window
     begins a number of jobs later.
+
+    Parameters
+    ----------
+    most_nodes : larger clusters are left out
+    further : k = windows with other models that begin k quarters of the way from one of the study to its next; if k is
+        odd, networks are exchanged
 
     Raises
     ------
     ScenarioError : no window of a part has queues
     """
-    for name, part in PARTS.items():
-        for number in range(part.windows):
-            sizes = SIZES[part.use]
-            nodes = min(sizes[number % len(sizes)], part.most_nodes)
+    for name, number in ((part, number) for part in parts for number in range(PARTS[part].windows)):
+        part, sizes = PARTS[name], SIZES[PARTS[name].use]
+        nodes = min(sizes[number % len(sizes)], part.most_nodes)
+        if nodes <= most_nodes:
             jobs = max(FEWEST_JOBS, part.jobs_per_gpu * nodes * NODE_GPUS)
             starts_s, seeds = [0.0], range(number, number + part.windows * TRIES, part.windows)
             if part.log not in GENERATORS:
@@ -275,12 +284,12 @@ def make_windows(logs: Path) -> Iterator[Window]:
                 mine = arrivals[(arrivals >= part.start_s) & (arrivals < part.stop_s)]
                 jobs = min(jobs, len(mine))
                 later = len(mine) - jobs
-                first = later * number // max(part.windows - 1, 1)
+                first = later * (4 * number + further) // max(4 * part.windows - 4 + further, 1)
                 starts_s = [float(mine[(first + jobs * i // 4) % (later + 1)]) for i in range(TRIES)]
-                seeds = range(number, number + 1)
+                seeds = range(number + FURTHER * further, number + FURTHER * further + 1)
             limits = (STRETCHES[number // 2 % 2], LEAST_STRETCH)
             for stretch, start_s, seed in itertools.product(limits, starts_s, seeds):
-                window = Window(name, start_s, jobs, nodes, tuple(NETWORKS)[number % 2], LADDER[0], seed)
+                window = Window(name, start_s, jobs, nodes, tuple(NETWORKS)[(number + further) % 2], LADDER[0], seed)
                 load = _load_with_queues(window, logs, stretch)
                 if load is not None:
                     yield dataclasses.replace(window, load=load)

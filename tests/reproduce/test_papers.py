@@ -97,6 +97,14 @@ def test_results_of_a_quick_run_are_not_stored(tmp_path: Path) -> None:
 def test_the_page_is_made_from_the_cards() -> None:
     """Made again by: python docs/papers.py."""
     assert (DOCS / "papers.md").read_text(encoding="utf-8") == PAPERS["page"]()
+    text = PAPERS["page"]()
+    for card in CARDS:  # one line for each paper, with the page that tells more
+        paper = load_card(card).data["paper"]
+        if "verdict" in paper:
+            [line] = [line for line in text.splitlines() if line.startswith(f"| [{paper['name']}](#")]
+            assert paper["verdict"] in line
+            assert any(f"]({page})" in line for page in paper["pages"].values())
+    assert text.count("](#") == len({load_card(card).data["paper"]["name"] for card in CARDS})
     for row in stored():
         assert any(pattern.match(row["claim"]) for pattern, _ in PAPERS["claims_of"](row["card"])), row
         assert row["verdict"] in (YES, NO, TIE)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import play, random_instance, unit_instance
+from published import TRACES
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
@@ -16,9 +17,10 @@ from gpusched_env.metrics import job_times
 from gpusched_env.simulator import ClusterView, Decision, Simulation
 from gpusched_env.support.commands import run_script
 from studies.unseen_logs.__main__ import main as study
+from studies.unseen_logs.further import INITIAL, QUARTERS, WITHOUT, players
 from studies.unseen_logs.oracles import AGENT, ORACLES, KnownOrder, known_order
 from studies.unseen_logs.rivals import RIVALS, spec_of, tuned_rivals
-from studies.unseen_logs.scores import Score, ratio
+from studies.unseen_logs.scores import Score, ratio, score
 from studies.unseen_logs.timing import decision_points, one_of_each_log
 from studies.unseen_logs.windows import (
     BURST_JOBS,
@@ -30,6 +32,7 @@ from studies.unseen_logs.windows import (
     Change,
     Window,
     list_windows,
+    make_windows,
 )
 
 NOWHERE = Path("no-logs")  # windows of generators need no logs
@@ -91,6 +94,31 @@ def test_no_window_serves_both_uses() -> None:
             if part.log == other.log and part.use != other.use:
                 assert part.stop_s <= other.start_s or other.stop_s <= part.start_s, name
     assert not {window.name for window in list_windows(TRAINING)} & {window.name for window in list_windows(TEST)}
+
+
+def test_further_windows_are_others_of_the_same_parts() -> None:
+    if not (TRACES / "muri").is_dir():
+        pytest.skip("needs the published logs")
+    studied = [window for window in list_windows(TEST) if window.part == "muri-3" and window.nodes == 8]
+    assert list(make_windows(TRACES, ["muri-3"], 8)) == studied  # the study's own are made again
+    further = [next(make_windows(TRACES, ["muri-3"], 8, further=k)) for k in QUARTERS]
+    assert len({(window.start_s, window.seed) for window in (studied[0], *further)}) == 1 + len(QUARTERS)
+    assert [window.network for window in further] == ["leaf-spine", "tiers", "leaf-spine"]
+
+
+def test_variants_of_the_agent_lack_one_part_of_its_rule_each() -> None:
+    instance, found = drawn().instance(NOWHERE), players()
+    assert found[AGENT].info.parameters.keys() >= {"agent"}
+    rule = found[AGENT].rule  # type: ignore[attr-defined]
+    for name, changes in WITHOUT.items():
+        other = found[name].rule  # type: ignore[attr-defined]
+        different = {
+            one.name
+            for one in dataclasses.fields(rule)
+            if not np.array_equal(getattr(rule, one.name), getattr(other, one.name))
+        }
+        assert different == set(changes), name
+    assert len({score(found[name], instance).mean_jct_s for name in (AGENT, *WITHOUT, INITIAL)}) > 2
 
 
 def test_every_tuned_rival_can_be_built_and_reads_no_run_times() -> None:
