@@ -31,7 +31,8 @@ VARIES: Final = re.compile(r"(machine|rack|network|\d+)")
 
 def markdown_rows(columns: Sequence[Column]) -> list[str]:
     """Return the Markdown table of an array's columns; those that differ in one tier or number alone share a row."""
-    rows = ["| # | column | meaning | scale |", "|---|---|---|---|"]
+    scaled = any(one.scale for one in columns)
+    rows = ["| # | column | meaning |" + " scale |" * scaled, "|---|---|---|" + "---|" * scaled]
     left = dict(enumerate(columns))
     while left:
         first = VARIES.split(left[min(left)].meaning)
@@ -43,7 +44,8 @@ def markdown_rows(columns: Sequence[Column]) -> list[str]:
                 first[at] = f"{', '.join(values[:-1])} or {values[-1]}"
                 break
         names = ", ".join(f"`{left[i].name}`" for i in alike)
-        rows.append(f"| {', '.join(map(str, alike))} | {names} | {''.join(first)} | {left[min(left)].scale} |")
+        cells = [", ".join(map(str, alike)), names, "".join(first), *[left[min(left)].scale] * scaled]
+        rows.append(f"| {' | '.join(cells)} |")
         for i in alike:
             del left[i]
     return rows
