@@ -28,7 +28,7 @@ from gpusched_env.evaluation import (
 )
 from gpusched_env.evaluation.runner import Task, result_of
 from gpusched_env.evaluation.tables import BOUND, X_BOUND, metric_words
-from gpusched_env.metrics import Window, lower_bounds, paired_ratio
+from gpusched_env.metrics import LEAST_SEEDS, Window, lower_bounds, paired_ratio
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.support.consoles import console as file_console
@@ -204,5 +204,6 @@ def compare_to(results: list[RunResult], names: Sequence[str], metric: str = "me
             continue  # a metric without a bound
         ratios = [paired_ratio(one, reference) for one in own]
         ratio = ratios[0] if len(ratios) == 1 else paired_ratio([one.mean for one in ratios], [1.0] * len(ratios))
-        lines.append(f"  {other:<26} {ratio.mean:.3f}  [{ratio.low:.3f}, {ratio.high:.3f}]")
+        ends = f"  [{ratio.low:.3f}, {ratio.high:.3f}]" if ratio.count >= LEAST_SEEDS else ""
+        lines.append(f"  {other:<26} {ratio.mean:.3f}{ends}")
     return lines

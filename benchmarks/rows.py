@@ -29,6 +29,7 @@ class Row:
     unit: str
     target: float | None = None  # None = for information
     at_least: bool = False  # else at most
+    detail: bool = False  # the page has it only if it, or another detail of its run, misses its target
 
 
 # The replays for which growth.py has targets.
@@ -95,9 +96,9 @@ def _part(case: Case) -> str:
 def _growth(case: Case, grown: Case, run: str) -> list[Row]:
     """Rows for the ratio of a replay to one of a tenth of its jobs: seconds, and under contention also events."""
     what = f"{case.scheduler}: {grown.jobs:,} jobs beside {grown.jobs // 10:,}"
-    rows = [Row(_part(case), what, run, "growth", "x", GROWTH)]
+    rows = [Row(_part(case), what, run, "growth", "x", GROWTH, detail=grown is case)]
     if case.kind == "contended":
-        rows.append(Row(_part(case), f"{what}: events of the log", run, "event_growth", "x"))
+        rows.append(Row(_part(case), f"{what}: events of the log", run, "event_growth", "x", detail=True))
     return rows
 
 
@@ -117,7 +118,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(ONE, "random feasible actions", "single", "rate", "steps/s"),
     Row(ONE, "the same, beside CartPole-v1", "single", "ratio", "x", 1.5, at_least=True),
     Row(ONE, "with choosing the actions", "single", "chosen", "steps/s"),
-    Row(ONE, "with choosing the actions, beside CartPole-v1", "single", "chosen_ratio", "x"),
+    Row(ONE, "with choosing the actions, beside CartPole-v1", "single", "chosen_ratio", "x", detail=True),
     Row(MANY, "256 GPUs", "batch", "rate", "steps/s"),
     Row(MANY, "the same, beside CartPole-v1", "batch", "ratio", "x", 6.0, at_least=True),
     Row(MANY, "leaf-spine of 256 GPUs, max-min fair links", "contended batch", "rate", "steps/s"),
@@ -135,13 +136,20 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(FAMILY, "a reset: drawing the problem, and beginning the episode", "family", "reset_ms", "ms"),
     Row(FAMILY, "each episode one of eight problems", "family", "rate", "steps/s"),
-    Row(FAMILY, "the same problem each episode; mean of the same eight problems", "family", "fixed", "steps/s"),
+    Row(
+        FAMILY,
+        "the same problem each episode; mean of the same eight problems",
+        "family",
+        "fixed",
+        "steps/s",
+        detail=True,
+    ),
     Row(FAMILY, "one of eight problems, beside the same problem", "family", "ratio", "x", 0.8, at_least=True),
     Row("stable-baselines3, 64 environments", "part of a MaskablePPO rollout", "rollout", "percent", "%", 25.0),
     *(row for case in REPLAYS.values() for row in _rows(case)),
     Row(PYTHON, "episode of 1,000 jobs through `env.step`, its reset included", "agent", "seconds", "s", 0.02),
     Row(PYTHON, "its reset", "agent", "reset_s", "s"),
-    Row(PYTHON, "metrics and digest at its end", "agent", "summary_s", "s"),
+    Row(PYTHON, "metrics and digest at its end", "agent", "summary_s", "s", detail=True),
     *(
         Row(PYTHON, f"{case.scheduler}, {case.jobs:,} jobs on {case.gpus:,} GPUs", name, "seconds", "s", case.target_s)
         for name, case in PLAIN_REPLAYS.items()
@@ -154,13 +162,20 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(ACCOUNTS, "links and routes of a fat tree of 8,192 GPUs", "topologies", "fat_tree_s", "s", 2.0),
     Row(WRAPPERS, "none", "wrappers", "none_us", "us/step"),
     Row(WRAPPERS, "`PassiveEnvChecker`, by `gymnasium.make`, adds", "wrappers", "checker_us", "us/step"),
-    Row(WRAPPERS, "`OrderEnforcing`, which it leaves out here, would add", "wrappers", "order_us", "us/step"),
-    Row(WRAPPERS, "both would add", "wrappers", "both_us", "us/step"),
-    Row(MEMORY, "256 GPUs: its arrays", "memory", "arrays_kB", "kB"),
+    Row(
+        WRAPPERS,
+        "`OrderEnforcing`, which it leaves out here, would add",
+        "wrappers",
+        "order_us",
+        "us/step",
+        detail=True,
+    ),
+    Row(WRAPPERS, "both would add", "wrappers", "both_us", "us/step", detail=True),
+    Row(MEMORY, "256 GPUs: its arrays", "memory", "arrays_kB", "kB", detail=True),
     Row(MEMORY, "256 GPUs: growth of the process", "memory", "resident_kB", "kB"),
-    Row(MEMORY, "leaf-spine: its arrays", "contended memory", "arrays_kB", "kB"),
+    Row(MEMORY, "leaf-spine: its arrays", "contended memory", "arrays_kB", "kB", detail=True),
     Row(MEMORY, "leaf-spine: growth of the process", "contended memory", "resident_kB", "kB"),
     # A leak of one byte per decision would be 90 MB. The allocator itself takes a few hundred kB (choice).
     Row(FLAT, "growth of the process from the first tenth on", "decisions", "grown_MB", "MB", 5.0),
-    Row(FLAT, "size of the process at the end", "decisions", "resident_MB", "MB"),
+    Row(FLAT, "size of the process at the end", "decisions", "resident_MB", "MB", detail=True),
 )

@@ -3,6 +3,7 @@
     python benchmarks/table.py                   everything, about half an hour
     python benchmarks/table.py --quick           fewer repeats, without runs that take minutes
     python benchmarks/table.py --output docs/performance/table.json --page docs/performance.md
+    python benchmarks/table.py --read docs/performance/table.json    all rows of a file; the page leaves out details
 
 Each run is a separate process, so a run that fails affects only its own rows. Times are CPU seconds, so that other
 processes count little; medians over repeats, with minimum and maximum. If a run is compared with CartPole-v1,
@@ -137,11 +138,14 @@ def cells(row: Row, run: dict[str, Any] | None) -> tuple[str, ...]:
     return row.what, f"{number(value)} {row.unit}", spread, target, verdict(row, value)
 
 
-def parts(data: dict[str, Any]) -> dict[str, list[tuple[str, ...]]]:
-    """Return the rows of each part of the table."""
+def parts(data: dict[str, Any], details: bool = True) -> dict[str, list[tuple[str, ...]]]:
+    """Return the rows of each part of the table, perhaps without details of runs that reach all of their targets."""
     found: dict[str, list[tuple[str, ...]]] = {}
-    for row in ROWS:
-        found.setdefault(row.part, []).append(cells(row, data["runs"].get(row.run)))
+    told = [(row, cells(row, data["runs"].get(row.run))) for row in ROWS]
+    unusual = {row.run for row, texts in told if row.detail and texts[-1] not in ("", "reached")}
+    for row, texts in told:
+        if details or not row.detail or row.run in unusual:
+            found.setdefault(row.part, []).append(texts)
     return found
 
 
@@ -158,9 +162,9 @@ def described(data: dict[str, Any]) -> list[str]:
 
 
 def markdown(data: dict[str, Any]) -> str:
-    """Return the table as Markdown."""
+    """Return the table as Markdown, without details."""
     lines = [*described(data), "", f"| {' | '.join(HEADINGS)} |", "|---|--:|--:|--:|---|"]
-    for part, rows in parts(data).items():
+    for part, rows in parts(data, details=False).items():
         lines.append(f"| **{part}** | | | | |")
         lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -24,7 +24,7 @@ from pages.markdown import write as write_page
 # The decision that each environment is about.
 SUMMARIES = {
     "gpusched/Cluster-v0": "One cluster, any scenario: which job starts next, where, and which job is preempted.",
-    "gpusched/Steady-v0": "A queue of gangs in steady state, run times unknown: which starts where, which is preempted?",
+    "gpusched/Steady-v0": "A steady queue of gangs, run times unknown: which starts where, and which is preempted?",
     "gpusched/RingAllReduce-v0": "All jobs arrive at time 0 and contend for server ports; the makespan counts.",
     "gpusched/NetworkSensitive-v0": "Wait for a near placement, or start at once across racks with shared links.",
     "gpusched/Heterogeneous-v0": "Three GPU types whose speeds depend on the model: which job runs on which type.",

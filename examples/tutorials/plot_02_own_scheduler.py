@@ -33,7 +33,7 @@ class SmallestFirst(Scheduler):
 # ``simulate`` returns an event log. ``validate`` checks that the log is a possible schedule: for example,
 # no GPU is held by two jobs, and no work is lost.
 
-instance = get_scenario("philly-64-v1").instance(200_000)
+instance = get_scenario("steady-64-v0").instance(200_000)
 log = simulate(instance, SmallestFirst())
 validate(instance, log)
 print(*log.lines()[:5], sep="\n")
@@ -66,7 +66,7 @@ class SmallestFirstPreemptive(SmallestFirst):
 # All schedulers play the same five report seeds. The table shows means with 95 % intervals.
 
 schedulers = [SmallestFirst(), SmallestFirstPreemptive(), "fifo", "srtf", "tiresias"]
-results = evaluate("philly-64-v1", schedulers, range(200_000, 200_005), progress=False)
+results = evaluate("steady-64-v0", schedulers, range(200_000, 200_005), progress=False)
 print_comparison(results, metrics=("mean_jct_s", "p99_jct_s", "preemptions_per_job"))
 
 # %%

@@ -228,11 +228,13 @@ def write_baselines_of(
     workers: WorkersOption = WORKERS,
 ) -> None:
     """Play the registered schedulers and write their entries."""
+    from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.leaderboard import TRACKS
     from gpusched_env.leaderboard.baseline_entries import write_baselines
 
     chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
-    if write_baselines(output, chosen, schedulers.split(",") if schedulers else (), log, workers, again):
+    specs = chosen_schedulers([schedulers]) if schedulers else ()
+    if write_baselines(output, chosen, specs, log, workers, again):
         raise typer.Exit(1)
 
 

@@ -81,7 +81,7 @@ def plot_runs(
     }
     single, several = len(logs) == len(problems) == 1, len(logs) > 1 < len(problems)
     # [inch] below the curves: a Gantt chart, or a line for each scheduler
-    below = 4.5 * single + (0.8 + 0.24 * len(logs)) * several
+    below = 4.5 * single + (0.8 + 0.14 * len(logs) + 0.12 * sum(map(len, map(_lines, logs)))) * several
     figure = Figure(figsize=(11, 5.2 + 0.22 * -(-len(logs) // 4) + below), layout="constrained")
     rows = 2 + (below > 0)
     grid = figure.add_gridspec(rows, 2, width_ratios=(1, 1.25), height_ratios=(1, 1, below / 2.1)[:rows])
@@ -133,7 +133,7 @@ def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str
             axes.plot([ratio.low, ratio.high], [number, number], color=style["color"], linewidth=2.5)
             axes.plot(ratio.mean, number, "D", color=style["color"], markeredgecolor="white")
     axes.axvline(1, color="#777777", linewidth=0.9, zorder=0.5)
-    axes.set_yticks(range(len(means)), list(means))
+    axes.set_yticks(range(len(means)), ["\n".join(_lines(label)) for label in means], fontsize=8)
     axes.set_ylim(len(means) - 0.5, -0.5)
     axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval")
     tidy(axes)
@@ -181,6 +181,11 @@ def _draw_over_time(use: Axes, queue: Axes, runs: Runs) -> None:
     tidy(use)
     tidy(queue)
     use.figure.align_ylabels([use, queue])
+
+
+def _lines(label: str) -> list[str]:
+    """Return the lines of a label beside an axis."""
+    return label.replace(",", ",\n").split("\n") if len(label) > 24 else [label]
 
 
 def _start(instance: Instance) -> float:

@@ -61,7 +61,7 @@ class Shown(Given):
     @property
     def badges(self) -> list[str]:
         """Badges of the entry; they depend only on its seal and on digests, not on texts of others."""
-        learned = self.entry.player.spec.partition(":")[0] == LEARNED
+        learned = self.entry.player.name.partition(":")[0] == LEARNED  # not if it plays untrained
         known = [BASELINE, LEARNED] if learned else [BASELINE]  # the spec of a file of the package is true
         plays = [f"plays {self.entry.player.spec}"] * (self.checked and not self.baseline)
         return known * self.baseline + plays + [f"same schedule as {', '.join(self.same)}"] * bool(self.same)

@@ -240,6 +240,7 @@ TRACKS: Final = (
             "srsf:placement=consolidate",
             "las-2d:placement=consolidate,round_s=1200",
             "fifo-skip:placement=consolidate",
+            "learned:steady-64,untrained=on",  # plays feasible actions of its environment, drawn uniformly
         ),
     ),
     Track(

@@ -94,6 +94,25 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
     assert all(row.what in printed.getvalue() for row in ROWS)
 
 
+def test_the_page_leaves_out_details_alone_and_none_of_a_run_that_misses_a_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = {"first": 1.0, "growth": 3.0, "events": 2.0}
+    shown = [
+        Row(run, f"{figure} of {run}", run, figure, "x", target, detail=figure != "first")
+        for run, limit in (("fast", 4.0), ("slow", 2.0))
+        for figure, target in (("first", 0.5), ("growth", limit), ("events", None))
+    ]
+    monkeypatch.setattr(table, "ROWS", shown)
+    runs = {run: {"samples": {figure: [value] for figure, value in values.items()}} for run in ("fast", "slow")}
+    pages = {
+        details: [row[0] for rows in table.parts({"runs": runs}, details=details).values() for row in rows]
+        for details in (True, False)
+    }
+    assert pages[True] == [row.what for row in shown]
+    assert pages[False] == ["first of fast", "first of slow", "growth of slow", "events of slow"]
+
+
 def test_a_commit_is_measured_by_its_own_code(tmp_path: Path) -> None:
     """Its package is imported, not the one of the benchmark."""
     (tmp_path / "gpusched_env").mkdir()

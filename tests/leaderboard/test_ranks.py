@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli import app
 from gpusched_env.leaderboard import Track, compared, make_entry, tracks
-from gpusched_env.leaderboard.baseline_entries import fitting, head_of, result_of, write_results
+from gpusched_env.leaderboard.baseline_entries import fitting, head_of, read_results, result_of, write_results
 from gpusched_env.leaderboard.scoring import at_bound, ranked, score_on, worse
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.site_tables import standings, track_tables
@@ -199,6 +199,12 @@ def test_the_commands_name_the_reference(given: list[Given], tmp_path: Path, mon
     assert told.stdout.count("ratio to las") == told.stdout.count("lower bound") == words.count("random") == 2
     assert "srtf*" in words
     assert "las:round_s=60" in words
+    also = ("las:placement=consolidate,round_s=60", "fifo-skip:placement=consolidate")
+    monkeypatch.setitem(tracks._BY_NAME, PAIRED.name, dataclasses.replace(PAIRED, reports=2, also=also))
+    again = ["baselines", "--output", str(tmp_path / "again"), "--tracks", PAIRED.name, "--schedulers", ",".join(also)]
+    assert CliRunner().invoke(app, ["leaderboard", *again]).exit_code == 0
+    assert set(read_results(tmp_path / "again" / f"{PAIRED.name}.jsonl")[1]) == set(also)
+    monkeypatch.setitem(tracks._BY_NAME, PAIRED.name, PAIRED)
     path = tmp_path / "a.entry.xz"
     made = CliRunner().invoke(
         app, ["leaderboard", "submit", "--scheduler", "fifo", "--track", PAIRED.name, "--output", str(path)]

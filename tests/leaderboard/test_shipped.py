@@ -12,6 +12,8 @@ from gpusched_env.event_log import REFUSE
 from gpusched_env.leaderboard import TRACKS, Entry, get_track, verify
 from gpusched_env.leaderboard.baseline_entries import FOLDER, LEFT_OUT, absent, agents_of, fitting, shipped_entries
 from gpusched_env.leaderboard.replaying import Budget
+from gpusched_env.leaderboard.scoring import worse
+from gpusched_env.leaderboard.site_tables import shipped_standings
 from gpusched_env.leaderboard.verifying import check_claims, verify_run
 
 ENTRIES = shipped_entries()
@@ -79,7 +81,7 @@ def test_agents_have_entries_on_the_tracks_of_their_scenarios_and_say_on_what_th
     assert {name for cards in agents.values() for name in cards} == {
         "learned:philly-64", "learned:ring-all-reduce", "learned:heterogeneous", "learned:sharing",
         "learned:sharing-partners", "learned:elastic", "learned:sharing-packing", "learned:ring-all-reduce-orders",
-        "learned:deadlines",
+        "learned:deadlines", "learned:steady-64",
     }  # fmt: skip
     for track, cards in agents.items():
         for name, card in cards.items():
@@ -88,6 +90,15 @@ def test_agents_have_entries_on_the_tracks_of_their_scenarios_and_say_on_what_th
             [entry] = [entry for entry in shipped_entries(track) if entry.player.spec == name]
             assert entry.player.clairvoyant is card.clairvoyant
             assert entry.about.training_seeds == [card.seeds["train"], card.seeds["validation"]]
+
+
+def test_uniform_play_is_no_trained_agent_and_is_worse():
+    shown = {one.entry.player.spec: one for one in shipped_standings(get_track("general-v2"))}
+    agent, uniform = shown["learned:steady-64"], shown["learned:steady-64,untrained=on"]
+    assert agent.badges == ["baseline", "learned"]
+    assert uniform.badges == ["baseline"]
+    assert uniform.rank > shown["random"].rank > agent.rank > shown["dally"].rank == 1
+    assert worse(shown["fifo"].runs, uniform.runs, "mean_jct_s")
 
 
 def test_omitted_schedulers_and_tracks_are_registered():

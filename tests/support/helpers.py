@@ -166,7 +166,7 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
 def thirty_jobs(name: str) -> Scenario:
     """A registered scenario with thirty jobs."""
     whole = get_scenario(name)
-    return whole.replace(workload=dataclasses.replace(whole.workload, jobs=30))
+    return whole.replace(workload=dataclasses.replace(whole.workload, jobs=30), tracked_window=None)
 
 
 def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:
