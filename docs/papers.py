@@ -32,9 +32,8 @@ The figure of the paper, ours in the full runs, and a verdict.
 * A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio,
   or they differ by at most 1 %. A claim that names a size is never a tie: it fails (*NO*) if our value is outside the
   claimed range, even if 1 is in its interval.
-* `--quick` plays a part in about a minute, and repeats the verdicts of the full runs beside its own numbers.
-* Where a claim has more than four settings, those with the rarer verdict are listed. Claims without a figure of the
-  paper are only counted.
+* `--quick` plays a part, and repeats the verdicts of the full runs beside its numbers.
+* Of more than four settings, those with the rarer verdict are listed. Claims without a figure are only counted.
 
 `python docs/papers.py` writes this page.
 """
