@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from columns import markdown_rows
 from gymnasium import spaces
 
 from gpusched_env.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.observation.column import SCALES, markdown_rows
+from gpusched_env.envs.observation.column import SCALES
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.simulator import PLACEMENT_RULES

@@ -33,13 +33,6 @@ def indices(columns: Sequence[Column]) -> Any:
 
 SCALES: Final = "Scale: none = as it is; log = ln(1 + x / 60 s) / ln(1 + 30 d / 60 s), at most 1."
 
-
-def markdown_rows(columns: Sequence[Column]) -> list[str]:
-    """Return the Markdown table of an array's columns, line by line."""
-    head = ["| # | column | meaning | scale |", "|---|---|---|---|"]
-    return head + [f"| {i} | `{c.name}` | {c.meaning} | {c.scale} |" for i, c in enumerate(columns)]
-
-
 TIME: Final = "log"
 GPU_TIME: Final = "log of x / GPUs of the cluster"
 SHARE: Final = ""
