@@ -23,8 +23,7 @@ from gpusched_env.reproduce.findings import NO, STORED, TIE, YES, stored
 from gpusched_env.support.files import write_whole
 
 PAGE: Final = Path(__file__).with_suffix(".md")
-MOST: Final = 4  # settings of a claim with different verdicts: above, only the rarest verdict is listed
-ALIKE: Final = 2  # of settings that all have the same verdict
+MOST: Final = 4  # settings of a claim that are listed, if there are more
 COLUMNS: Final = ("card", "claim", "setting", "verdict", "numbers")
 HEAD: Final = """# Papers reproduced
 
@@ -33,9 +32,8 @@ The figure of the paper, ours in the full runs, and a verdict.
 * A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio,
   or they differ by at most 1 %. A claim that names a size is never a tie: it fails (*NO*) if our value is outside the
   claimed range, even if 1 is in its interval.
-* `--quick` plays a part in about a minute, and repeats the verdicts of the full runs beside its own numbers.
-* Where a claim has more than four settings, those with the rarer verdict are listed, and of settings with the same
-  verdict two. Claims without a figure of the paper are only counted.
+* `--quick` plays a part, and repeats the verdicts of the full runs beside its numbers.
+* Of more than four settings, those with the rarer verdict are listed. Claims without a figure are only counted.
 
 `python docs/papers.py` writes this page.
 """
@@ -88,11 +86,10 @@ def _section(name: str, cards: Sequence[str]) -> str:
 def _row(claim: str, figure: str, rows: Sequence[Mapping[str, str]]) -> str:
     """Return a line for a claim; of many settings, only those with the rarest verdict are listed."""
     verdicts = [row["verdict"] for row in rows]
-    mixed = len(set(verdicts)) > 1
-    shown = rows if mixed else rows[:ALIKE]
-    if mixed and len(rows) > MOST:
+    mixed, shown = len(set(verdicts)) > 1, list(rows)
+    if len(rows) > MOST:
         rarest = min(dict.fromkeys(verdicts), key=verdicts.count)
-        shown = [row for row in rows if row["verdict"] == rarest]
+        shown = [row for row in rows if row["verdict"] == rarest][: None if mixed else MOST]
     ours = "; ".join(
         (f"{row['setting']}: " if len(rows) > 1 else "") + row["numbers"] + (f" ({row['verdict']})" if mixed else "")
         for row in shown

@@ -63,12 +63,11 @@ RULES: Final = {
             "fifo-skip:placement=consolidate",
         ),
         made_by="python -m studies.index_search.index_policy LOGS --seed {seed}",
-        summary="small mean JCT on any cluster without run times: a table scores jobs, similar jobs predict each other",
+        summary="small mean JCT on any cluster without run times: a table scores jobs, gangs wait for near GPUs",
         intended_use="Clusters of 64 GPUs and more where nobody knows run times, with tiers or with links that gangs "
         "share. docs/unseen_logs.md compares it with tuned schedulers on logs that it has never seen.",
         limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types, nor "
-        "GPU sharing, nor users. Where users never submit similar jobs together, it has little more to go by than "
-        "Tiresias; where some jobs run for months among minutes, tuned Dally was better.",
+        "GPU sharing, nor users. Where some jobs run for months among minutes, tuned Dally was better.",
         data="logs: Philly before 2017-11-01, Venus before 2020-06-15, and synthetic jobs like theirs",
     ),
     "elastic": Rule(
