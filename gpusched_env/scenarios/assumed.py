@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.registry import get_scenario, list_scenarios
 from gpusched_env.scenarios.scenario import Scenario
@@ -39,9 +40,12 @@ def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:
 
 
 def _moved(scenario: Scenario) -> bool:
-    """Whether this is a registered scenario, by its name, on another network or cluster."""
+    """Whether this is a registered scenario, by its name, on another network or cluster; other names are one's own."""
     name = scenario.name.partition(" + ")[0]
     if name.partition(":")[0] not in list_scenarios():
         return False
-    own = get_scenario(name)
+    try:
+        own = get_scenario(name)
+    except GpuschedError:
+        return False
     return (own.network, own.groups) != (scenario.network, scenario.groups)
