@@ -11,8 +11,8 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.registry import get_scenario, list_scenarios
 from gpusched_env.scenarios.scenario import Scenario
 
-IDEAL: Final = "run times are ideal on {}; to compare {}, say where they were measured (--measured-on)"
-SAME: Final = "run times are the same on every network and GPU type (--profiles unit)"
+IDEAL: Final = "run times are ideal on {}; to compare {}, say where they were measured (--measured-on); jobs"
+SAME: Final = "run times are the same on every network and GPU type (--profiles unit); jobs"
 
 
 def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:

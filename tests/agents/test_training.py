@@ -464,7 +464,7 @@ def test_an_agent_is_compared_with_an_older_one(tmp_path: Path) -> None:
     evaluate_agents([newer], scenario, tmp_path / "1", 2, 1, console, ["fifo", f"learned:path={older}"])
     table = (tmp_path / "1" / "table.txt").read_text(encoding="utf-8")
     assert table.count("trained") >= 3
-    assert table.count("learned") == 2  # the older one, in the table and in the comparison
+    assert table.count("learned") == table.count("learned:path=") >= 2  # only the older one
     assert "/ that of the others" in table
 
 
