@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-LIBRARY: Final = "plotly-cartesian.min.js"  # of plotly.js 4.1.1 (MIT): the bundle for plots with two axes
+LIBRARY: Final = "plotly-reports.min.js"  # of plotly.js 4.1.1 (MIT), made by studies/plotly_bundle.mjs
 # A page may make no requests. Plotly needs data URLs, with which it saves pictures, and inline styles.
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
 # A page of a site may load files of the site, from a server or from a local disk.

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from gpusched_env.metrics import jobs_waiting
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reports import write_report
 from gpusched_env.reports.curves import BINS, POINTS, distribution, over_time, tenant_shares
+from gpusched_env.reports.pages import LIBRARY, asset
 from gpusched_env.reports.run_data import LINK_TIMES, MOST_LINKS, run_data
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
@@ -55,6 +57,13 @@ def test_a_report_runs_its_own_scripts_and_no_others(report: str) -> None:
     assert set(re.findall(r"sha256-([^&']+)", policy[1])) == sums
     assert "default-src &#39;none&#39;" in policy[1]
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", report)
+
+
+def test_the_library_has_the_traces_that_reports_draw_and_no_others() -> None:
+    folder = Path(str(files("gpusched_env.reports") / "assets"))
+    scripts = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.js"))
+    drawn = set(re.findall(r'\btype: "(\w+)"', scripts)) - {"log", "line"}  # axes, and shapes
+    assert set(re.findall(r'moduleType:"trace",name:"(\w+)"', asset(LIBRARY))) == drawn
 
 
 def test_a_report_fits_an_email(report: str) -> None:
