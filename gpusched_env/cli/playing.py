@@ -26,7 +26,6 @@ from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import Interrupted, Results, RunResult
-    from gpusched_env.event_log import EventLog
     from gpusched_env.scenarios import Scenario
 
 
@@ -289,11 +288,10 @@ def _title(results: Sequence[RunResult]) -> str:
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:
     """Plot the runs of all seeds."""
-    from gpusched_env.evaluation import plot_runs
+    from gpusched_env.evaluation import by_scheduler, plot_runs
 
-    logs: dict[str, list[EventLog]] = {}
-    for result in sorted(results, key=lambda result: result.seed):
-        logs.setdefault(result.label, []).extend([result.log] if result.log is not None else [])
+    groups = by_scheduler(results)
+    logs = {label: [run.log for run in runs if run.log is not None] for label, runs in groups.items()}
     instances = [scenario.instance(seed) for seed in sorted({result.seed for result in results})]
     plot_runs(instances, logs, path, _title(results), results[0].window, reference)
 

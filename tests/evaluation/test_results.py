@@ -297,6 +297,26 @@ def test_a_figure_of_several_seeds_has_the_jobs_of_all() -> None:
         plot_runs(instances, {"fifo": logs[:2]})
 
 
+def test_names_with_dollars_are_no_mathematics_in_figures(tmp_path: Path) -> None:
+    instances = [random_instance(seed, jobs=20) for seed in range(3)]
+    logs = [play(instance) for instance in instances]
+    labels = {r"$\foo$": logs, "$x$": logs}
+    figure = plot_runs(instances, labels, tmp_path / "z.png", title="$y$", reference="$x$")
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [text.replace(r"\$", "$") for text in shown] == list(labels)
+    assert not any(re.search(r"(?<!\\)\$", text) for text in [*shown, figure.axes[-1].get_xlabel()])
+
+
+def test_a_figure_tells_of_rows_without_points() -> None:
+    instances = [random_instance(seed, jobs=20) for seed in range(2)]
+    logs = [play(instance) for instance in instances]
+    half = [EventLog(log.events[: len(log.events) // 2], log.gpus) for log in logs]
+    told = "; an empty row left jobs unfinished"
+    for other, ending in ((half, told), (logs, "interval")):
+        label = plot_runs(instances, {"fifo": logs, "other": other}, reference="fifo").axes[-1].get_xlabel()
+        assert label.endswith(ending)
+
+
 def test_a_frame_of_pandas_has_a_row_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
     found = evaluate("tiny-v1", ["fifo", "mine=las"], [200_000, 200_001], progress=False)
     assert isinstance(found, list)
