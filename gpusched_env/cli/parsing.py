@@ -21,6 +21,7 @@ from gpusched_env.traces import read_cluster
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
 DEFAULT_SCENARIO: Final = "philly-64-v1"
 MOST_SEEDS: Final = 100_000  # largest number of seeds of a comparison; a scenario has the same number of training seeds
+LIKE: Final = 0.8  # likeness from which a name is a mistyped parameter
 _PARAMETER: Final = re.compile(r"\w+=")  # a spec has a colon before its first parameter
 
 
@@ -145,7 +146,7 @@ def seed_range(seeds: Sequence[int]) -> str:
 def chosen_schedulers(texts: Sequence[str]) -> list[str]:
     """Split lists of specs, or of ``NAME=SPEC``, at their commas; refuse a scheduler or a label that occurs twice.
 
-    A comma also separates the parameters of one spec: ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers. So
+    A comma also separates the parameters of a spec: ``fifo,tiresias:knob=8,policy=las,sjf`` names three schedulers. So
     ``x=y`` at the beginning of a list gives y the name x. After a comma it does so if y is a scheduler and neither the
     scheduler before it nor a registered one has a parameter x; otherwise it is a parameter.
     """
@@ -162,13 +163,14 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
         specs += own
     players: dict[str, str] = {}
     labels: set[str] = set()
-    for spec in specs:
+    for spec, after in zip(specs, [*specs[1:], ""], strict=True):
         try:
             info = make_scheduler(spec).info
         except SchedulerError as error:
-            if not any(_begins_a_spec(part.partition("=")[2]) for part in spec.split(",")):
+            told = "NAME=SPEC comes first in a --schedulers of its own; no comma, colon or = is in NAME"
+            if not any(_begins_a_spec(part.partition("=")[2]) for part in f"{split_name(spec)[1]},{after}".split(",")):
                 raise
-            raise SchedulerError(f"{error}; NAME=SPEC for tables comes first in a --schedulers of its own") from error
+            raise SchedulerError(f"{error}; {told}") from error
         key = repr((info.name, plain(info.parameters)))
         if key in players:
             raise GpuschedError(f"schedulers {players[key]!r} and {spec!r} are the same; name it once")
@@ -186,7 +188,7 @@ def _is_parameter(part: str, before: str | None) -> bool:
     if name is None or not _PARAMETER.match(part):
         return False
     if _begins_a_spec(value):
-        return before is not None and any(takes(spec, name) for spec in (before, *BASELINES))
+        return before is not None and (takes(before, name, LIKE) or any(takes(spec, name) for spec in BASELINES))
     if before is None and any(takes(spec, name) for spec in BASELINES):
         raise GpuschedError(f"--scheduler {part!r}: the parameter has no scheduler before it; write SPEC:{part}")
     return before is not None

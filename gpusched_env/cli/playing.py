@@ -67,12 +67,9 @@ class Shape:
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse unknown columns and references before the runs."""
-        from gpusched_env.evaluation.tables import COMPUTED
-        from gpusched_env.metrics import COLUMN_OF
+        from gpusched_env.evaluation.tables import check_columns
 
-        for name in self.columns:
-            if name not in COLUMN_OF and name not in COMPUTED:
-                raise GpuschedError(f"--columns {unknown_name('metric', name, [*COMPUTED, *COLUMN_OF])}")
+        check_columns(self.columns, "--columns ")
         if self.reference is not None and self.reference not in labels:
             raise GpuschedError(f"--reference {unknown_name('label', self.reference, labels)}")
 
@@ -176,16 +173,17 @@ def compare(
 def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: Files, out: IO[str]) -> None:
     """Print and write a comparison."""
     from gpusched_env.cli.parsing import not_for_reports
-    from gpusched_env.evaluation.tables import comparison_table, spread_in_words, usual_metrics
+    from gpusched_env.evaluation.tables import comparison_table, spread_in_words, usual_metrics, usual_reference
 
     metrics = shape.columns or usual_metrics(results, scenario.network.topology is not None)
-    table = comparison_table(results, metrics, shape.reference)
+    reference = usual_reference(results) if shape.reference is None else shape.reference
+    table = comparison_table(results, metrics, reference)
     seeds = sorted({result.seed for result in results})
     note = "\n".join(filter(None, [not_for_reports(seeds, scenario), *ignored(results)]))
-    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(len(seeds))}")
+    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table)
-    files.write(scenario, results, note, shape.reference)
+    files.write(scenario, results, note, reference)
 
 
 def export(
@@ -284,8 +282,9 @@ def _title(results: Sequence[RunResult]) -> str:
 
     first = results[0]
     window = "" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} measured"
-    seeds = seed_range(sorted({result.seed for result in results}))
-    return f"{first.scenario} ({first.fingerprint[:12]}), {seeds}{window}, gpusched-env {__version__}"
+    seeds = sorted({result.seed for result in results})
+    drawn = f"{len(seeds)} " * (len(seeds) > 1) + seed_range(seeds)
+    return f"{first.scenario} ({first.fingerprint[:12]}), {drawn}{window}, gpusched-env {__version__}"
 
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:

@@ -62,6 +62,7 @@ def plot_runs(
     GpuschedError : no run, another number of logs than of problems, or an unknown suffix
     """
     problems = [instance] if isinstance(instance, Instance) else list(instance)
+    logs = {label.replace("$", r"\$"): played for label, played in logs.items()}  # no mathematics of Matplotlib
     runs: Runs = {}
     for label, played in logs.items():
         mine = [played] if isinstance(played, EventLog) else list(played)
@@ -93,12 +94,12 @@ def plot_runs(
         ((problem, log),) = next(iter(runs.values()))
         _draw_schedule(figure.add_subplot(grid[2, :]), problem, log)
     elif several:
-        _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference)
+        _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference and reference.replace("$", r"\$"))
     handles, labels = jct.get_legend_handles_labels()
     told = f"left: jobs of all {len(problems)} seeds; right: means over the seeds" if len(problems) > 1 else None
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False, title=told)
     if title:
-        figure.suptitle(title)
+        figure.suptitle(title.replace("$", r"\$"))
     if path is not None:
         save(figure, path)
     return figure
@@ -135,7 +136,8 @@ def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str
     axes.axvline(1, color="#777777", linewidth=0.9, zorder=0.5)
     axes.set_yticks(range(len(means)), ["\n".join(_lines(label)) for label in means], fontsize=8)
     axes.set_ylim(len(means) - 0.5, -0.5)
-    axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval")
+    left = "; an empty row left jobs unfinished" * (len(whole) < len(means))
+    axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval{left}")
     tidy(axes)
 
 

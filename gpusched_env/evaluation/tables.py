@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.metrics import ALL_COLUMNS, COLUMN_OF, LEAST_SEEDS, Interval, mean_interval, paired_ratio
 from gpusched_env.support.consoles import console as standard_console
-from gpusched_env.support.tables import Cell, Heading, Row, Table
+from gpusched_env.support.tables import BOUND, Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, metric_unit, three_digits
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ RATIO: Final = "ratio"  # column: the metric of the column before it / that of t
 X_BOUND: Final = "x_bound"  # column: mean JCT / its lower bound
 FINISHED: Final = "finished_share"  # column: share of the jobs that finished
 COMPUTED: Final = (RATIO, X_BOUND, FINISHED)
-BOUND: Final = "lower bound"
 DEFAULT_METRICS: Final = (
     "mean_jct_s",
     RATIO,
@@ -72,9 +72,32 @@ def rank_key(group: Sequence[RunResult]) -> float:
     """
     if scored_metric(group) == DEADLINE_METRICS[0]:
         return -mean_interval([run.metrics[DEADLINE_METRICS[0]] for run in group]).mean
-    if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
+    if not all(run.complete for run in group):
         return math.inf
     return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean
+
+
+def check_columns(names: Sequence[str], where: str = "") -> None:
+    """Refuse an unknown column of :func:`comparison_table`, or a ratio without a metric; ``where`` begins errors."""
+    metric = ""
+    for name in names:
+        if name not in COLUMN_OF and name not in COMPUTED:
+            raise GpuschedError(where + unknown_name("metric", name, [*COMPUTED, *COLUMN_OF]))
+        metric = name if name in COLUMN_OF else metric
+        if name == RATIO and not metric:
+            raise GpuschedError(f"{where}{RATIO} of which metric? Name it before, as in mean_jct_s,{RATIO}")
+
+
+def in_order(groups: Mapping[str, list[RunResult]]) -> list[str]:
+    """Return the labels in the order of the rows of a table."""
+    return sorted(groups, key=lambda label: (rank_key(groups[label]), label))
+
+
+def usual_reference(results: Sequence[RunResult]) -> str:
+    """Return the label to which ratios refer by default: the first row that finished all jobs, or the first row."""
+    groups = by_scheduler(results)
+    order = in_order(groups)
+    return next((label for label in order if all(run.complete for run in groups[label])), order[0])
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
@@ -145,34 +168,33 @@ def comparison_table(
     ----------
     metrics : the columns: names of :data:`gpusched_env.metrics.COLUMNS`; "ratio", the metric before it divided by that
         of the reference (:func:`gpusched_env.metrics.paired_ratio`); "x_bound", the mean JCT / its lower bound
-    reference : label of the scheduler to which ratios refer; None = the first row
+    reference : label of the scheduler to which ratios refer; None = :func:`usual_reference`
 
     Raises
     ------
-    GpuschedError : the results cannot be compared, or a metric or the reference is unknown
+    GpuschedError : the results cannot be compared, a metric or the reference is unknown, or a ratio has no metric
     """
     by_scheduler(results)
+    check_columns(metrics)
     given, results = len(results), _apart(results)
-    groups, scored = by_scheduler(results), scored_metric(results)
-    order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
-    first = order[0] if reference is None else reference
+    groups, scored, before = by_scheduler(results), scored_metric(results), ""
+    order, first = in_order(groups), usual_reference(results) if reference is None else reference
     if first not in groups:
         raise GpuschedError(f"reference: {unknown_name('label', first, groups)}")
-    if any(run.metrics["finished"] < run.metrics["jobs"] for run in results):
+    if not all(run.complete for run in results):
         metrics = (*metrics, FINISHED)
     marks, notes = _notes(groups, order)
     if len(results) < given:
         notes.append(("", "every seed gives the same schedules, so all count as one"))
+    if scored not in metrics and len(order) > 1:
+        notes.append(("", f"rows in the order of {metric_words(scored)}"))
     columns, bounds = [Heading("scheduler", text=True)], [Cell(BOUND)]
     rows = {label: [Cell(label, notes=marks[label])] for label in order}
-    before = scored
     for name in metrics:
         if name == RATIO:
-            words = f"{metric_words(before)} / that of {first} on the same seeds"
-            column, bound = Heading(f"x {first}", title=words, key=f"{before}_{RATIO}"), Cell("")
-            cells = {label: _ratio(groups[label], groups[first], before) for label in order}
-            how = f"{', 95 % interval (Student t of the logarithms)' * (len(groups[first]) >= LEAST_SEEDS)}"
-            notes.append(("", f"x {first}: {words}, geometric mean{how}"))
+            column, cells, note = _ratio_column(groups, first, before, list(metrics).count(RATIO) > 1)
+            bound = Cell("")
+            notes.append(("", note))
         else:
             column, cells, bound = _column(name, groups, results)
             before = name if name in COLUMN_OF else before
@@ -181,7 +203,8 @@ def comparison_table(
         for label in order:
             rows[label].append(cells[label])
     body = [*(Row(rows[label]) for label in order), Row(bounds, bound=True)]
-    return Table(_caption(results), columns, body, sorted_by=1, notes=list(dict.fromkeys(notes)))
+    by = list(metrics).index(scored) + 1 if scored in metrics else -1
+    return Table(_caption(results), columns, body, sorted_by=by, notes=list(dict.fromkeys(notes)))
 
 
 def metrics_table(results: Sequence[RunResult]) -> Table:
@@ -205,9 +228,13 @@ def print_comparison(
 
 
 def _apart(results: Sequence[RunResult]) -> Sequence[RunResult]:
-    """Return the results without repetitions: those of one seed if every seed gave the same schedules."""
+    """Return the results without repetitions: those of one seed if all gave the same schedules, metrics and bounds."""
+
+    def gave(run: RunResult) -> tuple[str, str]:
+        return run.digest, repr((run.metrics, run.bounds))  # of a text, NaN equals NaN
+
     first = {run.label: run for run in reversed(results)}
-    if all(run.digest == first[run.label].digest for run in results):
+    if all(gave(run) == gave(first[run.label]) for run in results):
         return [run for run in results if run is first[run.label]]
     return results
 
@@ -217,14 +244,12 @@ def _column(
 ) -> tuple[Heading, dict[str, Cell], Cell]:
     """Return the heading of a column, its cell for each scheduler, and that of the bound."""
     if name not in COMPUTED and any(name not in run.metrics for run in results):
-        if name in COLUMN_OF:
-            raise GpuschedError(f"metric {name!r}: these runs have none; leave it out")
-        raise GpuschedError(unknown_name("metric", name, [*COLUMN_OF, *COMPUTED]))
+        raise GpuschedError(f"metric {name!r}: these runs have none; leave it out")
     means = {label: mean_interval([_value(name, run) for run in runs]) for label, runs in groups.items()}
     unit = unit_of(name, means.values())
     one_per_seed = list({result.seed: result for result in results}.values())
     bounds = [run.bounds[name] for run in one_per_seed if name in run.bounds]
-    bound = number(mean_interval(bounds), unit) if bounds else Cell("1" if name == X_BOUND else "")
+    bound = number(mean_interval(bounds), unit) if bounds else Cell("1", 1.0) if name == X_BOUND else Cell("")
     return heading(name, unit), {label: number(mean, unit) for label, mean in means.items()}, bound
 
 
@@ -234,8 +259,26 @@ def _value(name: str, run: RunResult) -> float:
     return run.metrics["finished"] / run.metrics["jobs"] if name == FINISHED else run.metrics[name]
 
 
+def _ratio_column(
+    groups: Mapping[str, list[RunResult]], first: str, metric: str, several: bool
+) -> tuple[Heading, dict[str, Cell], str]:
+    """Return the heading of a column of ratios, which names the metric if ``several`` do, its cells, and its note."""
+    words = f"{metric_words(metric)} / that of {first} on the same seeds"
+    head = f"x {first}" + f" ({metric_words(metric)})" * several
+    cells = {label: _ratio(runs, groups[first], metric) for label, runs in groups.items()}
+    how = ", 95 % interval (Student t of the logarithms)" * (len(groups[first]) >= LEAST_SEEDS)
+    if any(cell.text == "-" for cell in cells.values()):
+        how += "; - = undefined, or over only those jobs that finished"
+    return Heading(head, title=words, key=f"{metric}_{RATIO}"), cells, f"{head}: {words}, geometric mean{how}"
+
+
 def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: str) -> Cell:
-    """Return the cell of a paired ratio over the seeds of both; a dash if some value is not positive."""
+    """Return the cell of a paired ratio over the seeds of both.
+
+    It is a dash if some value is not positive, or is over the finished jobs of a run that left some unfinished.
+    """
+    if metric not in DEADLINE_METRICS and not all(run.complete for run in (*runs, *reference)):
+        return Cell("-")
     if runs is reference:
         return Cell("1", 1.0, interval=Interval(1.0, 1.0, 1.0, len(runs)))
     other = {run.seed: run.metrics[metric] for run in reference}
@@ -260,7 +303,7 @@ def _notes(
         )
     knowing = [label for label in order if groups[label][0].scheduler.clairvoyant]
     told = [(knowing, "*", "reads true run times")] if knowing else []
-    letters = iter(string.ascii_lowercase)
+    letters = (string.ascii_lowercase[n % 26] * (n // 26 + 1) for n in itertools.count())
     for needs, labels in lacking.items():
         if needs:
             told.append((labels, next(letters), f"outside its domain: the problem lacks {', '.join(needs)}"))
@@ -273,9 +316,12 @@ def _notes(
 def _warnings(groups: Mapping[str, list[RunResult]]) -> Iterable[str]:
     """Yield what makes a whole table mean little."""
     runs = [run for group in groups.values() for run in group]
-    seeds = len({run.seed for run in runs})
-    if all(run.metrics["mean_queueing_s"] == 0 for run in runs):
+    seeds, scored = len({run.seed for run in runs}), scored_metric(runs)
+    values = {tuple(run.metrics[scored] for run in group) for group in groups.values()}
+    if all(run.metrics["mean_queueing_s"] == 0 for run in runs) and len(values) == 1:
         yield "nobody waits, whatever the scheduler: nothing to compare; raise the load or take fewer GPUs"
+    if len({tuple(run.seed for run in group) for group in groups.values()}) > 1:
+        yield "the rows are over different seeds"
     if 1 < seeds < LEAST_SEEDS:
         yield f"{seeds} seeds: an interval means nothing, so there is none; give at least {LEAST_SEEDS}"
     elif seeds == 1:
@@ -285,9 +331,10 @@ def _warnings(groups: Mapping[str, list[RunResult]]) -> Iterable[str]:
 def _caption(results: Sequence[RunResult]) -> str:
     seeds = sorted({result.seed for result in results})
     some = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    return f"{results[0].scenario}: {some}{spread_in_words(len(seeds))}"
+    return f"{results[0].scenario}: {some}{spread_in_words(results)}"
 
 
-def spread_in_words(seeds: int) -> str:
-    """Return what the cells of a table over some seeds hold, after a comma; "" for one seed."""
+def spread_in_words(results: Sequence[RunResult]) -> str:
+    """Return what the cells of a table of results hold, after a comma; "" for one seed."""
+    seeds = len({run.seed for run in _apart(results)})
     return f", mean{' ± 95 % interval' * (seeds >= LEAST_SEEDS)}" * (seeds > 1)
