@@ -192,8 +192,8 @@ def _load(target: str) -> type[Scheduler]:
     cls = import_named(target, "scheduler")
     if not isinstance(cls, type):
         module_name, _, class_name = target.partition(":")
-        known = [name for name, one in vars(sys.modules[module_name]).items() if isinstance(one, type)]
-        told = unknown_name("class", class_name, known)
+        classes = (name for name, one in vars(sys.modules[module_name]).items() if isinstance(one, type))
+        told = unknown_name("class", class_name, classes)
         raise SchedulerError(f"scheduler {target!r}: module {module_name!r} has no class {class_name!r}; {told}")
     return cls
 

@@ -24,10 +24,8 @@ def spec_of(scheduler: Scheduler) -> str:
     that is neither in ``parameters`` nor a field.
     """
     own = _parameters(scheduler)
-    for head, told in sorted(((head, _told(own, one)) for head, one in _heads(scheduler)), key=lambda one: len(one[1])):
-        values = [text for text in told if text is not None]
-        if len(values) < len(told):
-            continue
+    found = [(head, values) for head, reference in _heads(scheduler) if "" not in (values := _told(own, reference))]
+    for head, values in sorted(found, key=lambda one: len(one[1])):
         spec = f"{head}{',' if head.startswith(f'{LEARNED}:') else ':'}{','.join(values)}" if values else head
         try:
             again = make_scheduler(spec)
@@ -88,14 +86,13 @@ def _parameters(scheduler: Scheduler) -> dict[str, Any]:
     return {field.name: getattr(scheduler, field.name) for field in dataclasses.fields(scheduler) if field.init}
 
 
-def _told(own: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str | None]:
-    """Return ``parameter=value`` of each value that differs from the reference; None = it has no text."""
-    parts: list[str | None] = []
+def _told(own: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """Return ``parameter=value`` of each value that differs from the reference; "" = it has no text."""
+    parts = []
     for name, value in own.items():
         if name in reference and _equal(value, reference[name]):
             continue
-        text = _text(value)
-        parts.append(None if text is None else f"{name.rstrip('_')}={text}")
+        parts.append("" if (text := _text(value)) is None else f"{name.rstrip('_')}={text}")
     return parts
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT: Final = "-"  # as the name of a file
 RESULT_SUFFIXES: Final = (".json", ".csv", ".tex", ".md", STANDARD_OUTPUT)
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
-LOG_SUFFIXES: Final = (".npz", ".txt")
 
 
 def written(*suffixes: str, **more: Any) -> Any:

@@ -21,7 +21,6 @@ from gpusched_env.traces import read_cluster
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
 DEFAULT_SCENARIO: Final = "philly-64-v1"
 MOST_SEEDS: Final = 100_000  # largest number of seeds of a comparison; a scenario has the same number of training seeds
-LIKE: Final = 0.8  # likeness from which a name is a mistyped parameter
 _PARAMETER: Final = re.compile(r"\w+=")  # a spec has a colon before its first parameter
 
 
@@ -167,9 +166,9 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
         try:
             info = make_scheduler(spec).info
         except SchedulerError as error:
-            told = "NAME=SPEC comes first in a --schedulers of its own; no comma, colon or = is in NAME"
             if not any(_begins_a_spec(part.partition("=")[2]) for part in f"{split_name(spec)[1]},{after}".split(",")):
                 raise
+            told = "NAME=SPEC comes first in a --schedulers of its own, and NAME has no comma, colon or ="
             raise SchedulerError(f"{error}; {told}") from error
         key = repr((info.name, plain(info.parameters)))
         if key in players:
@@ -188,7 +187,8 @@ def _is_parameter(part: str, before: str | None) -> bool:
     if name is None or not _PARAMETER.match(part):
         return False
     if _begins_a_spec(value):
-        return before is not None and (takes(before, name, LIKE) or any(takes(spec, name) for spec in BASELINES))
+        # a name much like a parameter of the scheduler before it is a typing error
+        return before is not None and (takes(before, name, 0.8) or any(takes(spec, name) for spec in BASELINES))
     if before is None and any(takes(spec, name) for spec in BASELINES):
         raise GpuschedError(f"--scheduler {part!r}: the parameter has no scheduler before it; write SPEC:{part}")
     return before is not None

@@ -97,8 +97,7 @@ def evaluate(
         leaves jobs waiting forever
     Interrupted : Ctrl-C was pressed; the exception has the results of the finished runs
     """
-    from gpusched_env.baselines.domains import needs_of
-    from gpusched_env.baselines.registry import check_label
+    from gpusched_env.baselines import domains, registry
 
     if isinstance(scenario, str):
         from gpusched_env.scenarios import get_scenario
@@ -111,8 +110,8 @@ def evaluate(
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
     for name, player in zip(names, players, strict=True):  # what is unknown raises an error before the first run
-        check_label(name or "")
-        needs_of(fresh_player(player))
+        registry.check_label(name or "")
+        domains.needs_of(fresh_player(player))
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.

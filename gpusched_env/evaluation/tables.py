@@ -23,32 +23,19 @@ X_BOUND: Final = "x_bound"  # column: mean JCT / its lower bound
 FINISHED: Final = "finished_share"  # column: share of the jobs that finished
 COMPUTED: Final = (RATIO, X_BOUND, FINISHED)
 DEFAULT_METRICS: Final = (
-    "mean_jct_s",
-    RATIO,
-    X_BOUND,
-    "p99_jct_s",
-    "makespan_s",
-    "mean_queueing_s",
-    "utilisation",
-    "rho_fair_share",
+    "mean_jct_s", RATIO, X_BOUND, "p99_jct_s", "makespan_s", "mean_queueing_s", "utilisation", "rho_fair_share",
     "preemptions_per_job",
-)
+)  # fmt: skip
 # Metrics for scenarios in which gangs contend for links: DEFAULT_METRICS and the share of communication.
 LINK_METRICS: Final = (*DEFAULT_METRICS[:5], "communication_share", *DEFAULT_METRICS[5:])
 # Metrics that come first if some job has a deadline
 DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
-    "communication_share": "communication",
-    "rho_fair_share": "rho <= 1",
-    "preemptions_per_job": "preemptions",
-    "mean_jobs_in_system": "mean in system",
-    "admitted_share": "admitted",
-    "admitted_met": "met of admitted",
-    "mean_tardiness_s": "tardiness",
-    X_BOUND: "x bound",
-    FINISHED: "finished",
-}
+    "communication_share": "communication", "rho_fair_share": "rho <= 1", "preemptions_per_job": "preemptions",
+    "mean_jobs_in_system": "mean in system", "admitted_share": "admitted", "admitted_met": "met of admitted",
+    "mean_tardiness_s": "tardiness", X_BOUND: "x bound", FINISHED: "finished",
+}  # fmt: skip
 
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
@@ -64,17 +51,19 @@ def scored_metric(results: Iterable[RunResult]) -> str:
     return DEADLINE_METRICS[0] if all(DEADLINE_METRICS[0] in result.metrics for result in results) else "mean_jct_s"
 
 
-def rank_key(group: Sequence[RunResult]) -> float:
-    """Return the key by which tables sort schedulers: minus the share of deadlines met, or the mean JCT.
+def in_order(groups: Mapping[str, list[RunResult]]) -> list[str]:
+    """Return the labels in the order of the rows of a table: by the share of deadlines met, or by the mean JCT.
 
-    Without deadlines, the key is inf for a scheduler that left jobs unfinished, because a mean over its finished jobs
-    leaves out long jobs.
+    Without deadlines, schedulers that left jobs unfinished are last: a mean over finished jobs leaves out long ones.
     """
-    if scored_metric(group) == DEADLINE_METRICS[0]:
-        return -mean_interval([run.metrics[DEADLINE_METRICS[0]] for run in group]).mean
-    if not all(run.complete for run in group):
-        return math.inf
-    return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean
+
+    def key(label: str) -> tuple[float, str]:
+        name = scored_metric(groups[label])
+        mean = mean_interval([run.metrics[name] for run in groups[label]]).mean
+        whole = all(run.complete for run in groups[label])
+        return (-mean if name == DEADLINE_METRICS[0] else mean if whole else math.inf), label
+
+    return sorted(groups, key=key)
 
 
 def check_columns(names: Sequence[str], where: str = "") -> None:
@@ -100,7 +89,7 @@ def compared(results: Sequence[RunResult], reference: str | None = None) -> tupl
     """
     by_scheduler(results)
     groups = by_scheduler(_apart(sorted(results, key=lambda result: result.seed)))
-    groups = {label: groups[label] for label in sorted(groups, key=lambda label: (rank_key(groups[label]), label))}
+    groups = {label: groups[label] for label in in_order(groups)}
     if reference is not None and reference not in groups:
         raise GpuschedError(f"reference: {unknown_name('label', reference, groups)}")
     whole = (label for label, runs in groups.items() if all(run.complete for run in runs))
@@ -198,8 +187,7 @@ def comparison_table(
     rows = {label: [Cell(label, notes=marks[label])] for label in order}
     for name in metrics:
         if name == RATIO:
-            column, cells, note = _ratio_column(groups, first, before, list(metrics).count(RATIO) > 1)
-            bound = Cell("")
+            column, cells, bound, note = _ratio_column(groups, first, before, list(metrics).count(RATIO) > 1)
             notes.append(("", note))
         else:
             column, cells, bound = _column(name, groups, results)
@@ -267,24 +255,21 @@ def _value(name: str, run: RunResult) -> float:
 
 def _ratio_column(
     groups: Mapping[str, list[RunResult]], first: str, metric: str, several: bool
-) -> tuple[Heading, dict[str, Cell], str]:
-    """Return the heading of a column of ratios, which names the metric if ``several`` do, its cells, and its note."""
+) -> tuple[Heading, dict[str, Cell], Cell, str]:
+    """Return what :func:`_column` returns, for ratios to ``first``, and their note; ``several`` name their metrics."""
     words = f"{metric_words(metric)} / that of {first} on the same seeds"
     head = f"x {first}" + f" ({metric_words(metric)})" * several
     cells = {label: _ratio(runs, groups[first], metric) for label, runs in groups.items()}
     how = ", 95 % interval (Student t of the logarithms)" * (len(groups[first]) >= LEAST_SEEDS)
     if not all(_comparable(runs, metric) for runs in groups.values()):
-        how += "; - = over finished jobs only, which leave out the long ones: not comparable"
+        how += "; - = over only those jobs that finished, so long ones are missing"
     elif any(cell.text == "-" for cell in cells.values()):
-        how += "; - = not defined"
-    return Heading(head, title=words, key=f"{metric}_{RATIO}"), cells, f"{head}: {words}, geometric mean{how}"
+        how += "; - = undefined"
+    return Heading(head, title=words, key=f"{metric}_{RATIO}"), cells, Cell(""), f"{head}: {words}, geometric mean{how}"
 
 
 def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: str) -> Cell:
-    """Return the cell of a paired ratio over the seeds of both.
-
-    It is a dash if some value is not positive, or not comparable.
-    """
+    """Return a paired ratio over the seeds of both; a dash if a value is not positive, or they are not comparable."""
     if not _comparable((*runs, *reference), metric):
         return Cell("-")
     if runs is reference:

@@ -108,11 +108,8 @@ class Table:
         if shown >= len(self.columns):
             return self
         note = f"{len(self.columns) - shown} more columns in a wider terminal; all metrics with --output"
-        return dataclasses.replace(self._first(shown), notes=(*self.notes, ("", note)))
-
-    def _first(self, columns: int) -> Table:
-        rows = [dataclasses.replace(row, cells=row.cells[:columns]) for row in self.rows]
-        return dataclasses.replace(self, columns=self.columns[:columns], rows=rows)
+        rows = [dataclasses.replace(row, cells=row.cells[:shown]) for row in self.rows]
+        return dataclasses.replace(self, columns=self.columns[:shown], rows=rows, notes=(*self.notes, ("", note)))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return each row as data by column: a number is its mean and interval in the unit of files, NaN is None."""

@@ -97,7 +97,7 @@ def test_compare_prints_and_writes_the_results_of_evaluate(tmp_path: Path) -> No
     )
     assert result.exit_code == 0
     first = get_scenario("tiny-v1").seeds.report[0]
-    assert f"seeds {first}:{first + 3}" in result.stdout.splitlines()[0]
+    assert f", 3 seeds {first}:{first + 3}, " in result.stdout.splitlines()[0]
     assert "95 % interval" in result.stdout.splitlines()[0]
     for expected in ("fifo", "tiresias", "sjf (*, a)", "lower bound", "±", "* reads true run times", "x bound"):
         assert expected in result.stdout
@@ -132,7 +132,7 @@ def test_compare_writes_tables_and_their_origin(tmp_path: Path) -> None:
 
 
 def test_results_on_standard_output_are_alone_there() -> None:
-    command = ("compare", *TINY, "--schedulers", "fifo,mine=las", "--seeds", "0:3", "--output", "-")
+    command = ("compare", *TINY, "--schedulers", "fifo,mine=las", "--seeds", "0:3", "--output", "-", "--output", "-")
     told = gpusched(*command)
     assert told.exit_code == 0
     rows = list(csv.DictReader(io.StringIO(told.stdout)))
@@ -149,6 +149,8 @@ def test_results_on_standard_output_are_alone_there() -> None:
     ("options", "words"),
     [
         (("--columns", "mean_jtc_s"), "--columns unknown metric 'mean_jtc_s': did you mean 'mean_jct_s'"),
+        (("--columns", "ratio,mean_jct_s"), "--columns ratio of which metric? Name it before"),
+        (("--output", "foo-"), "the file's name must end in .json or .csv or .tex or .md"),
         (("--reference", "fif"), "--reference unknown label 'fif': did you mean 'fifo'"),
         (("--columns", "deadlines_met"), "metric 'deadlines_met': these runs have none"),
         (("--latex", "--json"), "--json and --latex: give one of them"),
