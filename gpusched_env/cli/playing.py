@@ -62,7 +62,7 @@ class Shape:
     """Metrics (docs/metrics.md) instead of the usual ones; ratio = the metric before it / that of the reference;
     x_bound = mean JCT / its lower bound."""
     reference: Annotated[str | None, typer.Option(metavar="LABEL")] = None
-    """Scheduler to which ratios refer, paired by seed, instead of that of the first row."""
+    """Scheduler to which ratios refer, paired by seed, instead of the first row that finished all jobs."""
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse unknown columns and references before the runs."""

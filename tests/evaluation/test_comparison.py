@@ -15,6 +15,7 @@ from gpusched_env.evaluation import RunResult, comparison_table, evaluate
 from gpusched_env.evaluation.tables import DEFAULT_METRICS, compared
 from gpusched_env.metrics import COLUMNS, Interval
 from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.consoles import Shown, in_latex, in_markdown
 from gpusched_env.support.tables import Cell, Heading, Row, Table, from_rich
 from gpusched_env.support.units import metric_unit
 
@@ -291,6 +292,16 @@ def test_markdown_is_escaped() -> None:
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
     assert row.endswith(r"\| \*<sup>\*, a</sup> | 1.5 ± 0.2 |")
     assert lines[-1] == r"<sup>a</sup> so\_so"
+
+
+def test_nothing_of_a_label_leaves_the_comments() -> None:
+    run = dataclasses.replace(runs()[0], name="a --> <b>\nc --!> d").as_dict()
+    shown = [Shown(Table("t", [Heading("n")]), (), [run])]
+    ends = re.compile(r"<!--.*?--!?>", re.DOTALL)
+    assert any("event logs of a" in text for text in ends.findall(in_markdown(shown)))
+    assert "<b>" not in ends.sub("", in_markdown(shown))
+    before = in_latex(shown).partition(r"\begin{table}")[0]
+    assert all(line.startswith("% ") for line in before.splitlines())
 
 
 def test_a_line_break_stays_in_its_cell_in_latex() -> None:
