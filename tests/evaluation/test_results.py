@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
