@@ -5,7 +5,7 @@ A scheduler outside its domain still plays, but its idea gains nothing there; of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,6 +40,15 @@ def register_need(name: str, words: str, met: Callable[[Instance], bool]) -> Non
     NEEDS[name] = Need(words, met)
 
 
+def check_needs(needs: Collection[str], scheduler: str) -> None:
+    """Refuse needs that are no collection of registered names."""
+    if isinstance(needs, str):
+        raise SchedulerError(f"scheduler {scheduler!r}, needs: write a tuple, ({needs!r},)")
+    for name in needs:
+        if name not in NEEDS:
+            raise SchedulerError(f"scheduler {scheduler!r}, needs: {unknown_name('need', name, NEEDS)}")
+
+
 def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
     """Return the names of what a scheduler needs: those of its registered name, then those that it adds itself.
 
@@ -54,11 +63,8 @@ def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
     rows = [row for row in BASELINES.values() if row.target == target and row.parameters.items() <= given]
     named = BASELINES.get((spec or "").partition(":")[0])
     row = max(rows, key=lambda row: len(row.parameters), default=named)
-    names = tuple(dict.fromkeys((*(row.needs if row else ()), *scheduler.needs)))
-    for name in names:
-        if name not in NEEDS:
-            raise SchedulerError(f"scheduler {scheduler.name!r}, needs: {unknown_name('need', name, NEEDS)}")
-    return names
+    check_needs(scheduler.needs, scheduler.name)
+    return tuple(dict.fromkeys((*(row.needs if row else ()), *scheduler.needs)))
 
 
 def needs_met(instance: Instance) -> set[str]:

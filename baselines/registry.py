@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import keyword
 import re
+import sys
 from collections.abc import Callable, Collection
 from math import inf
 from pathlib import Path
@@ -18,6 +19,7 @@ from gpusched_env.simulator import Scheduler
 from gpusched_env.simulator.scheduler import check_no_nan, check_sizes_of_numbers
 from gpusched_env.support.files import toml_beside
 from gpusched_env.support.plugins import load_plugins
+from gpusched_env.support.tables import BOUND
 
 
 class Baseline(NamedTuple):
@@ -64,14 +66,15 @@ def register_scheduler(
     ----------
     name : name of the scheduler
     summary : short description, shown in tables
-    needs : what a problem must have so that the scheduler is itself, such as "sharing"
+    needs : what a problem must have so that the scheduler is itself, such as ("sharing",)
         (:data:`gpusched_env.baselines.domains.NEEDS`); the class may add more in its attribute ``needs``
     parameters : values of parameters of the class that the name implies
 
     Raises
     ------
-    SchedulerError : the name is already in use, or it contains a character that is not allowed in a name
+    SchedulerError : the name is already in use or contains a character that is not allowed, or a need is unknown
     """
+    importlib.import_module("gpusched_env.baselines.domains").check_needs(needs, name)  # it imports this module
 
     def register(cls: type[Scheduler]) -> type[Scheduler]:
         if name in BASELINES:
@@ -122,14 +125,17 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     SchedulerError : a name, module, class or parameter is unknown, or a value is invalid
     """
     load_plugins()
-    _, spec = split_name(spec)
+    label, spec = split_name(spec)
     name, _, rest = spec.partition(":")
+    check_label(label or "")
+    if label in BASELINES and label not in (name, name in BASELINES and BASELINES[name].variant_of):
+        raise SchedulerError(f"scheduler {spec!r}: {label!r} is the name of another scheduler; choose another NAME")
     if name in BASELINES:
         named = name == LEARNED and "agent" not in overrides
         baseline, rest = _agent(rest, str(overrides.get("path", ""))) if named else (BASELINES[name], rest)
         cls = _load(baseline.target)
         given = baseline.parameters | parameters_in(cls, f"scheduler {spec!r}", rest)
-    elif "." in name or rest:
+    elif ("." in name or rest) and "=" not in rest.partition(":")[0]:
         class_name, _, rest = rest.partition(":")
         cls = _load(f"{name}:{class_name}")
         given = parameters_in(cls, f"scheduler {spec!r}", rest)
@@ -165,6 +171,12 @@ def split_name(text: str) -> tuple[str | None, str]:
     return match[1], match[2]
 
 
+def check_label(label: str) -> None:
+    """Refuse a name of a user that breaks the lines of files, or that tables give to another row."""
+    if not label.isprintable() or label == BOUND:
+        raise SchedulerError(f"the name {label!r} in tables: it must be printable characters and not {BOUND!r}")
+
+
 def _agent(rest: str, path: str) -> tuple[Baseline, str]:
     """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent."""
     cards = importlib.import_module("gpusched_env.agents.cards")  # imported late: agents import the baselines
@@ -180,7 +192,9 @@ def _load(target: str) -> type[Scheduler]:
     cls = import_named(target, "scheduler")
     if not isinstance(cls, type):
         module_name, _, class_name = target.partition(":")
-        raise SchedulerError(f"scheduler {target!r}: module {module_name!r} has no class {class_name!r}")
+        classes = (name for name, one in vars(sys.modules[module_name]).items() if isinstance(one, type))
+        told = unknown_name("class", class_name, classes)
+        raise SchedulerError(f"scheduler {target!r}: module {module_name!r} has no class {class_name!r}; {told}")
     return cls
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from gpusched_env.agents.cards import PLAYED_BY
 from gpusched_env.baselines.registry import BASELINES, LEARNED, make_scheduler
@@ -21,33 +24,34 @@ def spec_of(scheduler: Scheduler) -> str:
     that is neither in ``parameters`` nor a field.
     """
     own = _parameters(scheduler)
-    found = [(head, values) for head, reference in _heads(scheduler) if (values := _told(own, reference)) is not None]
+    found = [(head, values) for head, reference in _heads(scheduler) if "" not in (values := _told(own, reference))]
     for head, values in sorted(found, key=lambda one: len(one[1])):
         spec = f"{head}{',' if head.startswith(f'{LEARNED}:') else ':'}{','.join(values)}" if values else head
         try:
             again = make_scheduler(spec)
-        except GpuschedError:
+        except Exception:  # a constructor of the user
             continue
         if type(again) is type(scheduler) and _told(own, _parameters(again)) == []:
             return spec
     return ""
 
 
-def takes(spec: str, parameter: str) -> bool:
-    """Return whether the scheduler of a spec has a parameter; True if the spec builds none."""
+def takes(spec: str, parameter: str, likeness: float = 1.0) -> bool:
+    """Return whether the scheduler of a spec has a parameter of about this name; True if the spec builds none."""
     try:
         cls = type(make_scheduler(spec))
     except GpuschedError:
         return True
     if dataclasses.is_dataclass(cls):
-        return parameter in {field.name.rstrip("_") for field in dataclasses.fields(cls) if field.init}
+        names = [field.name.rstrip("_") for field in dataclasses.fields(cls) if field.init]
+        return bool(difflib.get_close_matches(parameter, names, 1, likeness))
     taken = inspect.signature(cls).parameters
     return parameter in taken or any(one.kind is one.VAR_KEYWORD for one in taken.values())
 
 
 def described(scheduler: Scheduler) -> str:
-    """Return the name of a scheduler with those parameters that are not the defaults of its class."""
-    values = _told(_parameters(scheduler), _defaults(type(scheduler))) or []
+    """Return the name of a scheduler with those parameters that have a text and are not the defaults of its class."""
+    values = list(filter(None, _told(_parameters(scheduler), _defaults(type(scheduler)))))
     return scheduler.name + (f":{','.join(values)}" if values else "")
 
 
@@ -72,7 +76,7 @@ def _heads(scheduler: Scheduler) -> list[tuple[str, Mapping[str, Any]]]:
 def _defaults(cls: type[Scheduler]) -> Mapping[str, Any]:
     try:
         return _parameters(cls())
-    except (TypeError, GpuschedError):  # a parameter has no default, or the defaults name no scheduler
+    except Exception:  # a constructor of the user: a parameter has no default, or the defaults name no scheduler
         return {one.name: one.default for one in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else {}
 
 
@@ -82,16 +86,13 @@ def _parameters(scheduler: Scheduler) -> dict[str, Any]:
     return {field.name: getattr(scheduler, field.name) for field in dataclasses.fields(scheduler) if field.init}
 
 
-def _told(own: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str] | None:
-    """Return ``parameter=value`` of each value that differs from the reference; None = a value has no text."""
+def _told(own: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """Return ``parameter=value`` of each value that differs from the reference; "" = it has no text."""
     parts = []
     for name, value in own.items():
         if name in reference and _equal(value, reference[name]):
             continue
-        text = _text(value)
-        if text is None:
-            return None
-        parts.append(f"{name.rstrip('_')}={text}")
+        parts.append("" if (text := _text(value)) is None else f"{name.rstrip('_')}={text}")
     return parts
 
 
@@ -103,6 +104,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _text(value: Any) -> str | None:
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):

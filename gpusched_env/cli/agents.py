@@ -12,6 +12,7 @@ import typer
 from gpusched_env.cli.choosing import WORKERS, Draws, ScenarioOption, WorkersOption
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import console, plain_table, show
+from gpusched_env.support.tables import BOUND
 
 agents_app = Commands("List the trained agents of the package; show or measure one; write data sets.")
 
@@ -87,7 +88,6 @@ def measure_agent(
     from gpusched_env.agents.evaluation import RANDOM
     from gpusched_env.agents.measuring import measured_ratios
     from gpusched_env.cli.parsing import chosen_schedulers
-    from gpusched_env.evaluation.tables import BOUND
     from gpusched_env.scenarios import get_scenario
 
     card = read_card(name := _agent(name))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT: Final = "-"  # as the name of a file
 RESULT_SUFFIXES: Final = (".json", ".csv", ".tex", ".md", STANDARD_OUTPUT)
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
-LOG_SUFFIXES: Final = (".npz", ".txt")
 
 
 def written(*suffixes: str, **more: Any) -> Any:
@@ -43,8 +42,9 @@ def written(*suffixes: str, **more: Any) -> Any:
 
 def check_output(option: str, path: Path, suffixes: Sequence[str]) -> None:
     """Refuse a path that cannot be written, or a figure or page whose libraries are missing; make its folder."""
-    if not any(path.name.lower().endswith(suffix) and len(path.name) > len(suffix) for suffix in suffixes or ("",)):
-        raise GpuschedError(f"{option} {path}: the file's name must end in {' or '.join(suffixes)}")
+    ends = [suffix for suffix in suffixes or ("",) if suffix != STANDARD_OUTPUT]
+    if not any(path.name.lower().endswith(end) and len(path.name) > len(end) for end in ends):
+        raise GpuschedError(f"{option} {path}: the file's name must end in {' or '.join(ends)}")
     if path.is_dir():
         raise GpuschedError(f"{option} {path}: this is a folder; name a file")
     try:
@@ -94,7 +94,7 @@ def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[st
     table = table or comparison_table(results)
     about = origin()
     line = {"command": about.get("command", ""), "versions": versions_in_words()}
-    for path in paths:
+    for path in dict.fromkeys(paths):
         suffix = path.suffix.lower()
         if str(path) == STANDARD_OUTPUT:
             print(csv_of(csv_rows(results, **line)), end="", file=out)

@@ -145,7 +145,7 @@ def seed_range(seeds: Sequence[int]) -> str:
 def chosen_schedulers(texts: Sequence[str]) -> list[str]:
     """Split lists of specs, or of ``NAME=SPEC``, at their commas; refuse a scheduler or a label that occurs twice.
 
-    A comma also separates the parameters of one spec: ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers. So
+    A comma also separates the parameters of a spec: ``fifo,tiresias:knob=8,policy=las,sjf`` names three schedulers. So
     ``x=y`` at the beginning of a list gives y the name x. After a comma it does so if y is a scheduler and neither the
     scheduler before it nor a registered one has a parameter x; otherwise it is a parameter.
     """
@@ -162,13 +162,14 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
         specs += own
     players: dict[str, str] = {}
     labels: set[str] = set()
-    for spec in specs:
+    for spec, after in zip(specs, [*specs[1:], ""], strict=True):
         try:
             info = make_scheduler(spec).info
         except SchedulerError as error:
-            if not any(_begins_a_spec(part.partition("=")[2]) for part in spec.split(",")):
+            if not any(_begins_a_spec(part.partition("=")[2]) for part in f"{split_name(spec)[1]},{after}".split(",")):
                 raise
-            raise SchedulerError(f"{error}; NAME=SPEC for tables comes first in a --schedulers of its own") from error
+            told = "NAME=SPEC comes first in a --schedulers of its own, and NAME has no comma, colon or ="
+            raise SchedulerError(f"{error}; {told}") from error
         key = repr((info.name, plain(info.parameters)))
         if key in players:
             raise GpuschedError(f"schedulers {players[key]!r} and {spec!r} are the same; name it once")
@@ -186,7 +187,8 @@ def _is_parameter(part: str, before: str | None) -> bool:
     if name is None or not _PARAMETER.match(part):
         return False
     if _begins_a_spec(value):
-        return before is not None and any(takes(spec, name) for spec in (before, *BASELINES))
+        # a name much like a parameter of the scheduler before it is a typing error
+        return before is not None and (takes(before, name, 0.8) or any(takes(spec, name) for spec in BASELINES))
     if before is None and any(takes(spec, name) for spec in BASELINES):
         raise GpuschedError(f"--scheduler {part!r}: the parameter has no scheduler before it; write SPEC:{part}")
     return before is not None

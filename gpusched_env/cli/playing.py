@@ -26,7 +26,6 @@ from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import Interrupted, Results, RunResult
-    from gpusched_env.event_log import EventLog
     from gpusched_env.scenarios import Scenario
 
 
@@ -51,7 +50,7 @@ class Files:
         if self.plot is not None:
             _draw(scenario, results, self.plot, reference)
         if self.report is not None:
-            _report(scenario, results, self.report, note)
+            _report(scenario, results, self.report, note, reference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +62,13 @@ class Shape:
     """Metrics (docs/metrics.md) instead of the usual ones; ratio = the metric before it / that of the reference;
     x_bound = mean JCT / its lower bound."""
     reference: Annotated[str | None, typer.Option(metavar="LABEL")] = None
-    """Scheduler to which ratios refer, paired by seed, instead of that of the first row."""
+    """Scheduler to which ratios refer, paired by seed, instead of the first row that finished all jobs."""
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse unknown columns and references before the runs."""
-        from gpusched_env.evaluation.tables import COMPUTED
-        from gpusched_env.metrics import COLUMN_OF
+        from gpusched_env.evaluation.tables import check_columns
 
-        for name in self.columns:
-            if name not in COLUMN_OF and name not in COMPUTED:
-                raise GpuschedError(f"--columns {unknown_name('metric', name, [*COMPUTED, *COLUMN_OF])}")
+        check_columns(self.columns, "--columns ")
         if self.reference is not None and self.reference not in labels:
             raise GpuschedError(f"--reference {unknown_name('label', self.reference, labels)}")
 
@@ -182,7 +178,7 @@ def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: 
     table = comparison_table(results, metrics, shape.reference)
     seeds = sorted({result.seed for result in results})
     note = "\n".join(filter(None, [not_for_reports(seeds, scenario), *ignored(results)]))
-    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(len(seeds))}")
+    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table)
     files.write(scenario, results, note, shape.reference)
@@ -284,26 +280,27 @@ def _title(results: Sequence[RunResult]) -> str:
 
     first = results[0]
     window = "" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} measured"
-    seeds = seed_range(sorted({result.seed for result in results}))
-    return f"{first.scenario} ({first.fingerprint[:12]}), {seeds}{window}, gpusched-env {__version__}"
+    seeds = sorted({result.seed for result in results})
+    drawn = f"{len(seeds)} " * (len(seeds) > 1) + seed_range(seeds)
+    return f"{first.scenario} ({first.fingerprint[:12]}), {drawn}{window}, gpusched-env {__version__}"
 
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:
-    """Plot the runs of all seeds."""
+    """Plot the runs of a comparison, in the order of its table."""
     from gpusched_env.evaluation import plot_runs
+    from gpusched_env.evaluation.tables import compared
 
-    logs: dict[str, list[EventLog]] = {}
-    for result in sorted(results, key=lambda result: result.seed):
-        logs.setdefault(result.label, []).extend([result.log] if result.log is not None else [])
-    instances = [scenario.instance(seed) for seed in sorted({result.seed for result in results})]
-    plot_runs(instances, logs, path, _title(results), results[0].window, reference)
+    groups, first = compared(results, reference)
+    logs = {label: [run.log for run in runs if run.log is not None] for label, runs in groups.items()}
+    instances = [scenario.instance(run.seed) for run in groups[first]]
+    plot_runs(instances, logs, path, _title(results), results[0].window, first)
 
 
-def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:
+def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str, reference: str | None) -> None:
     """Write a page on all results, with the schedules of those runs whose event logs were kept."""
     from gpusched_env.reports import write_report
 
     seed = next(result.seed for result in results if result.log is not None)
     results = [one if one.seed == seed else dataclasses.replace(one, log=None) for one in results]
     told = dict.fromkeys(line for result in results for line in (*note.splitlines(), *result.told))
-    write_report(scenario.instance(seed), results, path, _title(results), list(told))
+    write_report(scenario.instance(seed), results, path, _title(results), list(told), reference)

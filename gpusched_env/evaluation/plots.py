@@ -55,13 +55,14 @@ def plot_runs(
     logs : label -> event log of a run of the problem, or one log for each problem
     path : figure to save, .png, .svg or .pdf; None = do not save
     window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
-    reference : label to which the seeds of several seeds refer; None = that of the lowest mean JCT
+    reference : label to which the seeds of several seeds refer; None = the first that finished all jobs, or the first
 
     Raises
     ------
     GpuschedError : no run, another number of logs than of problems, or an unknown suffix
     """
     problems = [instance] if isinstance(instance, Instance) else list(instance)
+    logs = {label.replace("$", r"\$"): played for label, played in logs.items()}  # no mathematics of Matplotlib
     runs: Runs = {}
     for label, played in logs.items():
         mine = [played] if isinstance(played, EventLog) else list(played)
@@ -93,12 +94,20 @@ def plot_runs(
         ((problem, log),) = next(iter(runs.values()))
         _draw_schedule(figure.add_subplot(grid[2, :]), problem, log)
     elif several:
-        _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference)
-    handles, labels = jct.get_legend_handles_labels()
+        _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference and reference.replace("$", r"\$"))
     told = f"left: jobs of all {len(problems)} seeds; right: means over the seeds" if len(problems) > 1 else None
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False, title=told)
+    legend = figure.legend(
+        jct.get_lines(),
+        ["."] * len(logs),
+        loc="outside lower center",
+        ncols=min(4, len(logs)),
+        frameon=False,
+        title=told,
+    )
+    for text, label in zip(legend.texts, logs, strict=True):  # legend() leaves out labels that begin with "_"
+        text.set_text(label)
     if title:
-        figure.suptitle(title)
+        figure.suptitle(title.replace("$", r"\$"))
     if path is not None:
         save(figure, path)
     return figure
@@ -106,11 +115,11 @@ def plot_runs(
 
 def _draw_jct(axes: Axes, jcts: Mapping[str, list[np.ndarray]]) -> None:
     done = np.concatenate([values[np.isfinite(values) & (values > 0)] for one in jcts.values() for values in one])
-    for number, (label, seeds) in enumerate(jcts.items()):
+    for number, seeds in enumerate(jcts.values()):
         pooled = np.sort(np.concatenate(seeds))
         shown = pooled[np.isfinite(pooled) & (pooled > 0)]
         share = np.arange(1, len(shown) + 1) / len(pooled)
-        axes.step(shown, share, where="post", label=label, **_style(number, len(jcts)))
+        axes.step(shown, share, where="post", **_style(number, len(jcts)))
     if len(done):
         log_time_axis(axes, done.min() / 1.3, done.max() * 1.3)
     axes.set_ylim(0, 1.005)
@@ -122,11 +131,14 @@ def _draw_jct(axes: Axes, jcts: Mapping[str, list[np.ndarray]]) -> None:
 def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str | None) -> None:
     """Draw a point for each seed: mean JCT / that of the reference; a bar is the interval of their geometric mean."""
     means = {label: np.array([np.mean(jct_s) for jct_s in seeds]) for label, seeds in jcts.items()}
-    whole = {label: mean.mean() for label, mean in means.items() if np.isfinite(mean).all()}
-    first = reference if reference is not None else min(whole, key=whole.__getitem__, default=next(iter(means)))
+    whole = [label for label, mean in means.items() if np.isfinite(mean).all()]
+    first = reference if reference is not None else next(iter(whole), next(iter(means)))
     for number, (label, values) in enumerate(means.items()):
         style = _style(number, len(means))
         ratios = values / means[first]
+        if not np.isfinite(ratios).any():
+            why = f"{label if first in whole else first} left jobs unfinished"
+            axes.text(0.01, number, why, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         axes.plot(ratios, np.full(len(ratios), number), "o", color=style["color"], alpha=0.45, markersize=4)
         if label != first and len(ratios) >= LEAST_SEEDS and np.isfinite(ratios).all():
             ratio = paired_ratio(values, means[first])

@@ -69,6 +69,11 @@ class RunResult:
         """The name that tables, figures and files print: the user's, or else the spec."""
         return self.name or self.spec or self.scheduler.name
 
+    @property
+    def complete(self) -> bool:
+        """Whether every tracked job finished."""
+        return self.metrics["finished"] >= self.metrics["jobs"]
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, which is the same for equal runs on every machine; NaN becomes None."""
         return {
@@ -120,9 +125,7 @@ class RunResult:
 
         The result is NaN if some tracked job is unfinished, because the bound is over all tracked jobs.
         """
-        if self.metrics["finished"] < self.metrics["jobs"]:
-            return math.nan
-        return self.metrics[name] / self.bounds[name]
+        return self.metrics[name] / self.bounds[name] if self.complete else math.nan
 
 
 class Results(list[RunResult]):

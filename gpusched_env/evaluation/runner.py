@@ -97,6 +97,8 @@ def evaluate(
         leaves jobs waiting forever
     Interrupted : Ctrl-C was pressed; the exception has the results of the finished runs
     """
+    from gpusched_env.baselines import domains, registry
+
     if isinstance(scenario, str):
         from gpusched_env.scenarios import get_scenario
 
@@ -107,8 +109,9 @@ def evaluate(
     if not players or not draws:
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
-    for player in players:
-        fresh_player(player)  # raises an error for an unknown name before the first run
+    for name, player in zip(names, players, strict=True):  # what is unknown raises an error before the first run
+        registry.check_label(name or "")
+        domains.needs_of(fresh_player(player))
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.

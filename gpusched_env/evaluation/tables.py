@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.metrics import ALL_COLUMNS, COLUMN_OF, LEAST_SEEDS, Interval, mean_interval, paired_ratio
 from gpusched_env.support.consoles import console as standard_console
-from gpusched_env.support.tables import Cell, Heading, Row, Table
+from gpusched_env.support.tables import BOUND, Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, metric_unit, three_digits
 
 if TYPE_CHECKING:
@@ -21,34 +22,20 @@ RATIO: Final = "ratio"  # column: the metric of the column before it / that of t
 X_BOUND: Final = "x_bound"  # column: mean JCT / its lower bound
 FINISHED: Final = "finished_share"  # column: share of the jobs that finished
 COMPUTED: Final = (RATIO, X_BOUND, FINISHED)
-BOUND: Final = "lower bound"
 DEFAULT_METRICS: Final = (
-    "mean_jct_s",
-    RATIO,
-    X_BOUND,
-    "p99_jct_s",
-    "makespan_s",
-    "mean_queueing_s",
-    "utilisation",
-    "rho_fair_share",
+    "mean_jct_s", RATIO, X_BOUND, "p99_jct_s", "makespan_s", "mean_queueing_s", "utilisation", "rho_fair_share",
     "preemptions_per_job",
-)
+)  # fmt: skip
 # Metrics for scenarios in which gangs contend for links: DEFAULT_METRICS and the share of communication.
 LINK_METRICS: Final = (*DEFAULT_METRICS[:5], "communication_share", *DEFAULT_METRICS[5:])
 # Metrics that come first if some job has a deadline
 DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
-    "communication_share": "communication",
-    "rho_fair_share": "rho <= 1",
-    "preemptions_per_job": "preemptions",
-    "mean_jobs_in_system": "mean in system",
-    "admitted_share": "admitted",
-    "admitted_met": "met of admitted",
-    "mean_tardiness_s": "tardiness",
-    X_BOUND: "x bound",
-    FINISHED: "finished",
-}
+    "communication_share": "communication", "rho_fair_share": "rho <= 1", "preemptions_per_job": "preemptions",
+    "mean_jobs_in_system": "mean in system", "admitted_share": "admitted", "admitted_met": "met of admitted",
+    "mean_tardiness_s": "tardiness", X_BOUND: "x bound", FINISHED: "finished",
+}  # fmt: skip
 
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
@@ -64,17 +51,49 @@ def scored_metric(results: Iterable[RunResult]) -> str:
     return DEADLINE_METRICS[0] if all(DEADLINE_METRICS[0] in result.metrics for result in results) else "mean_jct_s"
 
 
-def rank_key(group: Sequence[RunResult]) -> float:
-    """Return the key by which tables sort schedulers: minus the share of deadlines met, or the mean JCT.
+def in_order(groups: Mapping[str, list[RunResult]]) -> list[str]:
+    """Return the labels in the order of the rows of a table: by the share of deadlines met, or by the mean JCT.
 
-    Without deadlines, the key is inf for a scheduler that left jobs unfinished, because a mean over its finished jobs
-    leaves out long jobs.
+    Without deadlines, schedulers that left jobs unfinished are last: a mean over finished jobs leaves out long ones.
     """
-    if scored_metric(group) == DEADLINE_METRICS[0]:
-        return -mean_interval([run.metrics[DEADLINE_METRICS[0]] for run in group]).mean
-    if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
-        return math.inf
-    return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean
+
+    def key(label: str) -> tuple[float, str]:
+        name = scored_metric(groups[label])
+        mean = mean_interval([run.metrics[name] for run in groups[label]]).mean
+        whole = all(run.complete for run in groups[label])
+        return (-mean if name == DEADLINE_METRICS[0] else mean if whole else math.inf), label
+
+    return sorted(groups, key=key)
+
+
+def check_columns(names: Sequence[str], where: str = "") -> None:
+    """Refuse an unknown column of :func:`comparison_table`, or a ratio without a metric; ``where`` begins errors."""
+    metric = ""
+    for name in names:
+        if name not in COLUMN_OF and name not in COMPUTED:
+            raise GpuschedError(where + unknown_name("metric", name, [*COMPUTED, *COLUMN_OF]))
+        metric = name if name in COLUMN_OF else metric
+        if name == RATIO and not metric:
+            raise GpuschedError(f"{where}{RATIO} of which metric? Name it before, as in mean_jct_s,{RATIO}")
+
+
+def compared(results: Sequence[RunResult], reference: str | None = None) -> tuple[dict[str, list[RunResult]], str]:
+    """Return what tables and figures compare: the runs of each label, best first, and the label of the reference.
+
+    Without ``reference``, it is the first label that finished all jobs, or the first one. If every seed gave the same
+    results, the runs are those of one seed.
+
+    Raises
+    ------
+    GpuschedError : the results cannot be compared, or the reference is unknown
+    """
+    by_scheduler(results)
+    groups = by_scheduler(_apart(sorted(results, key=lambda result: result.seed)))
+    groups = {label: groups[label] for label in in_order(groups)}
+    if reference is not None and reference not in groups:
+        raise GpuschedError(f"reference: {unknown_name('label', reference, groups)}")
+    whole = (label for label, runs in groups.items() if all(run.complete for run in runs))
+    return groups, next(whole, next(iter(groups))) if reference is None else reference
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
@@ -145,34 +164,31 @@ def comparison_table(
     ----------
     metrics : the columns: names of :data:`gpusched_env.metrics.COLUMNS`; "ratio", the metric before it divided by that
         of the reference (:func:`gpusched_env.metrics.paired_ratio`); "x_bound", the mean JCT / its lower bound
-    reference : label of the scheduler to which ratios refer; None = the first row
+    reference : label of the scheduler to which ratios refer; None = that of :func:`compared`
 
     Raises
     ------
-    GpuschedError : the results cannot be compared, or a metric or the reference is unknown
+    GpuschedError : the results cannot be compared, a metric or the reference is unknown, or a ratio has no metric
     """
-    by_scheduler(results)
-    given, results = len(results), _apart(results)
-    groups, scored = by_scheduler(results), scored_metric(results)
-    order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
-    first = order[0] if reference is None else reference
-    if first not in groups:
-        raise GpuschedError(f"reference: {unknown_name('label', first, groups)}")
-    if any(run.metrics["finished"] < run.metrics["jobs"] for run in results):
+    check_columns(metrics)
+    groups, first = compared(results, reference)
+    given, results = len(results), [run for runs in groups.values() for run in runs]
+    order, scored, before = list(groups), scored_metric(results), ""
+    if not all(run.complete for run in results):
         metrics = (*metrics, FINISHED)
     marks, notes = _notes(groups, order)
     if len(results) < given:
         notes.append(("", "every seed gives the same schedules, so all count as one"))
+    if scored not in metrics and len(order) > 1:
+        best = f"; {first} is the best{' that finished all jobs' * (first != order[0])}"
+        best *= RATIO in metrics and reference is None
+        notes.append(("", f"rows in the order of {metric_words(scored)}{best}"))
     columns, bounds = [Heading("scheduler", text=True)], [Cell(BOUND)]
     rows = {label: [Cell(label, notes=marks[label])] for label in order}
-    before = scored
     for name in metrics:
         if name == RATIO:
-            words = f"{metric_words(before)} / that of {first} on the same seeds"
-            column, bound = Heading(f"x {first}", title=words, key=f"{before}_{RATIO}"), Cell("")
-            cells = {label: _ratio(groups[label], groups[first], before) for label in order}
-            how = f"{', 95 % interval (Student t of the logarithms)' * (len(groups[first]) >= LEAST_SEEDS)}"
-            notes.append(("", f"x {first}: {words}, geometric mean{how}"))
+            column, cells, bound, note = _ratio_column(groups, first, before, list(metrics).count(RATIO) > 1)
+            notes.append(("", note))
         else:
             column, cells, bound = _column(name, groups, results)
             before = name if name in COLUMN_OF else before
@@ -181,7 +197,8 @@ def comparison_table(
         for label in order:
             rows[label].append(cells[label])
     body = [*(Row(rows[label]) for label in order), Row(bounds, bound=True)]
-    return Table(_caption(results), columns, body, sorted_by=1, notes=list(dict.fromkeys(notes)))
+    by = list(metrics).index(scored) + 1 if scored in metrics else -1
+    return Table(_caption(results), columns, body, sorted_by=by, notes=list(dict.fromkeys(notes)))
 
 
 def metrics_table(results: Sequence[RunResult]) -> Table:
@@ -205,9 +222,13 @@ def print_comparison(
 
 
 def _apart(results: Sequence[RunResult]) -> Sequence[RunResult]:
-    """Return the results without repetitions: those of one seed if every seed gave the same schedules."""
+    """Return the results without repetitions: those of one seed if all gave the same schedules, metrics and bounds."""
+
+    def gave(run: RunResult) -> tuple[str, str]:
+        return run.digest, repr((run.metrics, run.bounds))  # of a text, NaN equals NaN
+
     first = {run.label: run for run in reversed(results)}
-    if all(run.digest == first[run.label].digest for run in results):
+    if all(gave(run) == gave(first[run.label]) for run in results):
         return [run for run in results if run is first[run.label]]
     return results
 
@@ -217,14 +238,12 @@ def _column(
 ) -> tuple[Heading, dict[str, Cell], Cell]:
     """Return the heading of a column, its cell for each scheduler, and that of the bound."""
     if name not in COMPUTED and any(name not in run.metrics for run in results):
-        if name in COLUMN_OF:
-            raise GpuschedError(f"metric {name!r}: these runs have none; leave it out")
-        raise GpuschedError(unknown_name("metric", name, [*COLUMN_OF, *COMPUTED]))
+        raise GpuschedError(f"metric {name!r}: these runs have none; leave it out")
     means = {label: mean_interval([_value(name, run) for run in runs]) for label, runs in groups.items()}
     unit = unit_of(name, means.values())
     one_per_seed = list({result.seed: result for result in results}.values())
     bounds = [run.bounds[name] for run in one_per_seed if name in run.bounds]
-    bound = number(mean_interval(bounds), unit) if bounds else Cell("1" if name == X_BOUND else "")
+    bound = number(mean_interval(bounds), unit) if bounds else Cell("1", 1.0) if name == X_BOUND else Cell("")
     return heading(name, unit), {label: number(mean, unit) for label, mean in means.items()}, bound
 
 
@@ -234,17 +253,39 @@ def _value(name: str, run: RunResult) -> float:
     return run.metrics["finished"] / run.metrics["jobs"] if name == FINISHED else run.metrics[name]
 
 
+def _ratio_column(
+    groups: Mapping[str, list[RunResult]], first: str, metric: str, several: bool
+) -> tuple[Heading, dict[str, Cell], Cell, str]:
+    """Return what :func:`_column` returns, for ratios to ``first``, and their note; ``several`` name their metrics."""
+    words = f"{metric_words(metric)} / that of {first} on the same seeds"
+    head = f"x {first}" + f" ({metric_words(metric)})" * several
+    cells = {label: _ratio(runs, groups[first], metric) for label, runs in groups.items()}
+    how = ", 95 % interval (Student t of the logarithms)" * (len(groups[first]) >= LEAST_SEEDS)
+    if not all(_comparable(runs, metric) for runs in groups.values()):
+        how += "; - = over only those jobs that finished, so long ones are missing"
+    elif any(cell.text == "-" for cell in cells.values()):
+        how += "; - = undefined"
+    return Heading(head, title=words, key=f"{metric}_{RATIO}"), cells, Cell(""), f"{head}: {words}, geometric mean{how}"
+
+
 def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: str) -> Cell:
-    """Return the cell of a paired ratio over the seeds of both; a dash if some value is not positive."""
+    """Return a paired ratio over the seeds of both; a dash if a value is not positive, or they are not comparable."""
+    if not _comparable((*runs, *reference), metric):
+        return Cell("-")
     if runs is reference:
         return Cell("1", 1.0, interval=Interval(1.0, 1.0, 1.0, len(runs)))
     other = {run.seed: run.metrics[metric] for run in reference}
     pairs = [(run.metrics[metric], other[run.seed]) for run in runs if run.seed in other]
-    if not pairs or not all(value > 0 for pair in pairs for value in pair):
+    if not pairs or not all(0 < value < math.inf for pair in pairs for value in pair):
         return Cell("-")
     ratio = paired_ratio(*zip(*pairs, strict=True))
     detail = f"[{ratio.low:.3f}, {ratio.high:.3f}]" if ratio.count >= LEAST_SEEDS else ""
     return Cell(f"{ratio.mean:.3f}", ratio.mean, detail=detail, interval=ratio)
+
+
+def _comparable(runs: Sequence[RunResult], metric: str) -> bool:
+    """Return whether a metric is over the same jobs in every run: all finished, or it also counts the others."""
+    return metric in DEADLINE_METRICS[:3] or all(run.complete for run in runs)
 
 
 def _notes(
@@ -260,7 +301,7 @@ def _notes(
         )
     knowing = [label for label in order if groups[label][0].scheduler.clairvoyant]
     told = [(knowing, "*", "reads true run times")] if knowing else []
-    letters = iter(string.ascii_lowercase)
+    letters = (string.ascii_lowercase[n % 26] * (n // 26 + 1) for n in itertools.count())
     for needs, labels in lacking.items():
         if needs:
             told.append((labels, next(letters), f"outside its domain: the problem lacks {', '.join(needs)}"))
@@ -275,7 +316,13 @@ def _warnings(groups: Mapping[str, list[RunResult]]) -> Iterable[str]:
     runs = [run for group in groups.values() for run in group]
     seeds = len({run.seed for run in runs})
     if all(run.metrics["mean_queueing_s"] == 0 for run in runs):
-        yield "nobody waits, whatever the scheduler: nothing to compare; raise the load or take fewer GPUs"
+        values = {repr([(run.seed, run.metrics) for run in group]) for group in groups.values()}
+        if len(values) == 1:
+            yield "nobody waits, whatever the scheduler: nothing to compare; raise the load or take fewer GPUs"
+        else:
+            yield "nobody waits: the rows differ by the GPUs that jobs get, not by the order of jobs"
+    if len({tuple(run.seed for run in group) for group in groups.values()}) > 1:
+        yield "the rows are over different seeds"
     if 1 < seeds < LEAST_SEEDS:
         yield f"{seeds} seeds: an interval means nothing, so there is none; give at least {LEAST_SEEDS}"
     elif seeds == 1:
@@ -285,9 +332,10 @@ def _warnings(groups: Mapping[str, list[RunResult]]) -> Iterable[str]:
 def _caption(results: Sequence[RunResult]) -> str:
     seeds = sorted({result.seed for result in results})
     some = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
-    return f"{results[0].scenario}: {some}{spread_in_words(len(seeds))}"
+    return f"{results[0].scenario}: {some}{spread_in_words(results)}"
 
 
-def spread_in_words(seeds: int) -> str:
-    """Return what the cells of a table over some seeds hold, after a comma; "" for one seed."""
+def spread_in_words(results: Sequence[RunResult]) -> str:
+    """Return what the cells of a table of results hold, after a comma; "" for one seed."""
+    seeds = len({run.seed for run in _apart(results)})
     return f", mean{' ± 95 % interval' * (seeds >= LEAST_SEEDS)}" * (seeds > 1)

@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.tables import BOUND, heading, unit_of
+from gpusched_env.evaluation.tables import heading, unit_of
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.scoring import Scored, at_bound, compared, more_is_better, ranked, score_on
 from gpusched_env.leaderboard.site_entries import Given, unique_labels
 from gpusched_env.leaderboard.tracks import Track, scored_first
 from gpusched_env.leaderboard.verifying import LEARNED
 from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_mean
-from gpusched_env.support.tables import Cell, Heading, Row, Table
+from gpusched_env.support.tables import BOUND, Cell, Heading, Row, Table
 from gpusched_env.support.units import Unit, three_digits
 
 BASELINE: Final = "baseline"

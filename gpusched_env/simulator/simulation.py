@@ -513,9 +513,11 @@ class Simulation:
                 for decision in decisions:
                     self.apply(decision)
             except GpuschedError as error:
-                if (frame := getattr(decisions, "gi_frame", None)) is not None:  # the line that yielded the decision
-                    code = frame.f_code
-                    error.add_note(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}')
+                frame = getattr(decisions, "gi_frame", None)  # the line that yielded the decision
+                code = frame.f_code if frame is not None else getattr(scheduler.decide, "__code__", None)
+                if code is not None:
+                    line = code.co_firstlineno if frame is None else frame.f_lineno
+                    error.add_note(f'  File "{code.co_filename}", line {line}, in {code.co_name}')
                 raise
             idle = idle + 1 if events.stuck(self.arrays) else 0
             if idle > events.IDLE_LIMIT:
@@ -531,6 +533,7 @@ class Simulation:
     def _stall(self, scheduler: Scheduler, view: ClusterView) -> SchedulerError:
         """Return an error that describes the deadlock and its usual cause."""
         place = f"scheduler {scheduler.name!r} stalls at {self.now_s:g} s"
+        last = f"; its last decision was refused: {self.refusal}" if self.refusal else ""
         running = int(self._world["running"])
         if running:
             return SchedulerError(
@@ -543,7 +546,7 @@ class Simulation:
         return SchedulerError(
             f"{place}: nothing runs, no event will come, and {len(rows)} jobs wait (ids {ids}"
             f"{', ...' if len(rows) > 5 else ''}). A placement rule that refuses these gangs on the empty cluster, "
-            "or a decide() that yields no Start for them, is the usual cause"
+            f"or a decide() that yields no Start for them, is the usual cause{last}"
         )
 
 

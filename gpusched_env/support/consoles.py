@@ -160,7 +160,9 @@ def in_latex(tables: Sequence[Shown]) -> str:
 def in_markdown(tables: Sequence[Shown]) -> str:
     """Return tables in Markdown, each after comments that tell its origin."""
     return "\n".join(
-        "".join(f"<!-- {line} -->\n" for line in comments(one.runs)) + "\n" + one.table.to_markdown() for one in tables
+        "".join(f"<!-- {line.replace('>', '&gt;')} -->\n" for line in comments(one.runs))
+        + f"\n{one.table.to_markdown()}"
+        for one in tables
     )
 
 

@@ -42,4 +42,5 @@ def comments(runs: Sequence[Mapping[str, Any]] | None) -> list[str]:
     for run in sorted(runs or (), key=lambda run: run["seed"]):
         logs[run["label"]] = logs.get(run["label"], "") + f"{run['seed']} {run['digest']}\n"
     hashes = {label: hashlib.sha256(text.encode()).hexdigest() for label, text in logs.items()}
-    return lines + [f"event logs of {label}: {sha}" for label, sha in hashes.items()]
+    lines += [f"event logs of {label}: {sha}" for label, sha in hashes.items()]
+    return [" ".join(line.splitlines()) for line in lines]  # a line break would end the comment

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gpusched_env.metrics import Interval
 
+BOUND: Final = "lower bound"  # row of a comparison
 NARROW: Final = 20  # [characters] width at which texts after the first column wrap, if a terminal is narrow
 _LATEX: Final = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<=": r"$\le$", ">=": r"$\ge$",
@@ -107,11 +108,8 @@ class Table:
         if shown >= len(self.columns):
             return self
         note = f"{len(self.columns) - shown} more columns in a wider terminal; all metrics with --output"
-        return dataclasses.replace(self._first(shown), notes=(*self.notes, ("", note)))
-
-    def _first(self, columns: int) -> Table:
-        rows = [dataclasses.replace(row, cells=row.cells[:columns]) for row in self.rows]
-        return dataclasses.replace(self, columns=self.columns[:columns], rows=rows)
+        rows = [dataclasses.replace(row, cells=row.cells[:shown]) for row in self.rows]
+        return dataclasses.replace(self, columns=self.columns[:shown], rows=rows, notes=(*self.notes, ("", note)))
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return each row as data by column: a number is its mean and interval in the unit of files, NaN is None."""
@@ -171,10 +169,10 @@ def _marks(cell: Cell, plain: str, lettered: str) -> str:
 
 
 def _data(cell: Cell) -> Any:
-    """Return a cell for JSON: the mean, ends and count of an interval, a number, or a text."""
+    """Return a cell for JSON: the mean, ends and count of an interval, a number, or a text; None = empty."""
     interval = cell.interval
     if interval is None:
-        return cell.text if cell.value is None else cell.value
+        return (None if cell.text in ("", "-") else cell.text) if cell.value is None else cell.value
     numbers = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()} | {
         "count": interval.count
@@ -182,7 +180,7 @@ def _data(cell: Cell) -> Any:
 
 
 def _latex(text: str) -> str:
-    return _LATEX_SIGNS.sub(lambda found: _LATEX[found[0]], text)
+    return _LATEX_SIGNS.sub(lambda found: _LATEX[found[0]], " ".join(text.split()))
 
 
 def _markdown(text: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler, register_scheduler
 from gpusched_env.baselines.domains import NEEDS, needs_met, needs_of, outside_domain, register_need
 from gpusched_env.errors import SchedulerError
+from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
@@ -181,6 +182,22 @@ def test_users_register_needs_and_declare_them() -> None:
     assert "greedy" not in list_baselines(needs_met(instance))
     with pytest.raises(SchedulerError, match="need 'large' exists already"):
         register_need("large", "again", lambda instance: True)
+
+
+def test_needs_are_checked_at_registration_and_before_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for needs, words in ((("sharin",), "unknown need 'sharin': did you mean 'sharing'"), ("types", "write a tuple")):
+        with pytest.raises(SchedulerError, match=f"scheduler 'lavish', needs: {words}"):
+            register_scheduler("lavish", "all", needs=needs)
+
+    def played(*_: object, **__: object) -> None:
+        raise AssertionError("a run has begun")
+
+    monkeypatch.setattr("gpusched_env.simulator.simulate", played)
+    with pytest.raises(SchedulerError, match=r"needs: unknown need 'large'"):
+        evaluate("tiny-v1", ["fifo", Greedy()], [0], progress=False)
+    monkeypatch.setattr(Greedy, "needs", "types")
+    with pytest.raises(SchedulerError, match=r"needs: write a tuple, \('types',\)"):
+        evaluate("tiny-v1", ["fifo", Greedy()], [0], progress=False)
 
 
 def test_a_need_that_is_not_registered_is_named() -> None:

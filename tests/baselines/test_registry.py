@@ -72,6 +72,7 @@ def test_truth_values_may_be_written_as_documented(word: str, value: bool) -> No
         ("no.such.module:Thing", r"cannot import module 'no.such.module'"),
         ("math:Nothing", r"module 'math' has no class 'Nothing'"),
         ("math:pi", r"has no class 'pi'"),
+        ("gpusched_env.baselines.srtf:ShortestRemaningFirst", r"did you mean 'ShortestRemainingFirst'"),
         ("collections:OrderedDict", r"OrderedDict is not a subclass"),
         ("gpusched_env.simulator:Scheduler", r"abstract"),
         ("learned:greedy=on", r"give the model's path"),

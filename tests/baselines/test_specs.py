@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gpusched_env.baselines import BASELINES, make_scheduler
 from gpusched_env.baselines.registry import LEARNED, split_name
-from gpusched_env.baselines.specs import spec_of, takes
+from gpusched_env.baselines.specs import described, spec_of, takes
 from gpusched_env.errors import GpuschedError
-from gpusched_env.simulator import Scheduler
+from gpusched_env.evaluation import evaluate
+from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 
 def fields_of(scheduler: Scheduler) -> dict[str, object]:
@@ -62,6 +66,40 @@ def test_a_value_that_no_spec_can_write_gives_no_spec() -> None:
     scheduler = make_scheduler("sjf")
     scheduler.placement = "a,b"  # type: ignore[attr-defined]
     assert spec_of(scheduler) == ""
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """A sweep over an array has different specs."""
+    specs = [spec_of(make_scheduler("tiresias", knob=knob)) for knob in np.arange(2, 4)]
+    assert specs == ["tiresias:knob=2", "tiresias:knob=3"]
+    assert spec_of(make_scheduler("sjf", strict=np.bool_(True))) == spec_of(make_scheduler("sjf:strict=true"))
+
+
+def test_a_description_leaves_out_only_what_has_no_text() -> None:
+    scheduler = make_scheduler("sjf", key="gpu-time")
+    scheduler.placement = "a,b"  # type: ignore[attr-defined]
+    assert described(scheduler) == f"{scheduler.name}:key=gpu-time"
+
+
+class Filed(Scheduler):
+    """A user's scheduler whose default argument names a file that need not exist."""
+
+    def __init__(self, path: str = "no such file") -> None:
+        Path(path).read_bytes()
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        return view.list_schedule(view.waiting, "pack")
+
+
+def test_no_constructor_is_called_that_may_fail_after_a_run() -> None:
+    found = evaluate("tiny-v1", [Filed(__file__), "fifo"], [1], progress=False)
+    assert [run.label for run in found] == [found[0].scheduler.name, "fifo"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "lower bound"])
+def test_names_of_a_mapping_are_checked_before_the_runs(name: str) -> None:
+    with pytest.raises(GpuschedError, match="must be printable characters and not 'lower bound'"):
+        evaluate("tiny-v1", {name: "fifo"}, [1], progress=False)
 
 
 def test_names_stand_before_specs() -> None:

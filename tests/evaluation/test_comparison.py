@@ -12,9 +12,10 @@ from scipy.stats import t as student
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult, comparison_table, evaluate
-from gpusched_env.evaluation.tables import DEFAULT_METRICS
+from gpusched_env.evaluation.tables import DEFAULT_METRICS, compared
 from gpusched_env.metrics import COLUMNS, Interval
 from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.consoles import Shown, in_latex, in_markdown
 from gpusched_env.support.tables import Cell, Heading, Row, Table, from_rich
 from gpusched_env.support.units import metric_unit
 
@@ -58,7 +59,16 @@ def test_ratios_are_geometric_means_with_intervals_of_logarithms() -> None:
 
 def test_the_reference_and_the_metric_of_a_ratio_are_chosen() -> None:
     table = comparison_table(runs(), ["mean_jct_s", "ratio", "makespan_s", "ratio"], reference="c")
-    assert [one.heading for one in table.columns[1:]] == ["mean JCT [h]", "x c", "makespan [s]", "x c"]
+    assert [one.heading for one in table.columns[1:]] == [
+        "mean JCT [h]",
+        "x c (mean JCT)",
+        "makespan [s]",
+        "x c (makespan)",
+    ]
+    assert re.findall(r"^x c \((.*?)\): (.*?) /", notes(table), re.MULTILINE) == [
+        ("mean JCT", "mean JCT"),
+        ("makespan", "makespan"),
+    ]
     assert [one.key for one in table.columns[1:]] == [
         "mean_jct_s",
         "mean_jct_s_ratio",
@@ -73,15 +83,53 @@ def test_the_reference_and_the_metric_of_a_ratio_are_chosen() -> None:
 
 def test_a_ratio_pairs_only_seeds_that_both_have() -> None:
     some = [run for run in runs() if (run.label, run.seed) != ("b", 3)]
-    shown = next(row.cells[1] for row in comparison_table(some, ["ratio"], "a").rows if row.cells[0].text == "b")
+    shown = next(
+        row.cells[2] for row in comparison_table(some, ["mean_jct_s", "ratio"], "a").rows if row.cells[0].text == "b"
+    )
     assert shown.interval is not None
     assert shown.interval.count == 3
     assert shown.interval.mean == pytest.approx(math.exp(np.log([1.2, 1.1, 4.1 / 4]).mean()))
+    assert "the rows are over different seeds" in notes(comparison_table(some))
+    assert "different seeds" not in notes(comparison_table(runs()))
 
 
 def test_a_ratio_to_zero_is_a_dash() -> None:
-    table = comparison_table(runs({"a": [0.0, 1.0, 1.0], "b": [1.0, 1.0, 2.0]}), ["ratio"])
+    table = comparison_table(runs({"a": [0.0, 1.0, 1.0], "b": [1.0, 1.0, 2.0]}), ["mean_jct_s", "ratio"])
     assert column(table, "x a") == ["1", "-", ""]
+    assert "- = undefined" in notes(table)
+    assert [row["mean_jct_s_ratio"] for row in table.to_rows()[1:]] == [None, None]  # in JSON, no text among numbers
+    assert "undefined" not in notes(comparison_table(runs()))
+
+
+@pytest.mark.parametrize("columns", [["ratio", "mean_jct_s"], ["x_bound", "ratio"]])
+def test_a_ratio_without_a_metric_before_it_is_refused(columns: list[str]) -> None:
+    with pytest.raises(GpuschedError, match="ratio of which metric"):
+        comparison_table(runs(), columns)
+
+
+def test_ratios_of_means_over_finished_jobs_are_dashes_and_refer_to_a_whole_row() -> None:
+    """Two schedulers left long jobs unfinished, so their mean JCT is short; one of them meets most deadlines."""
+    met = {"a": 0.9, "b": 0.6, "c": 0.7}
+    left = [
+        dataclasses.replace(
+            run,
+            metrics=run.metrics
+            | {"jobs": 4.0, "finished": 4.0 if run.label == "b" else 3.0, "deadlines_met": met[run.label]},
+        )
+        for run in runs()
+    ]
+    table = comparison_table(left, ["mean_jct_s", "ratio", "deadlines_met", "ratio"])
+    assert [row.cells[0].text for row in table.rows] == ["a", "c", "b", "lower bound"]
+    assert compared(left)[1] == "b"
+    assert column(table, "x b (mean JCT)") == ["-", "-", "1", ""]
+    assert [cell.split()[0] for cell in column(table, "x b (deadlines met)")[:3]] == ["1.500", "1.167", "1"]
+    assert "- = over only those jobs that finished" in notes(table)
+
+
+def test_rows_in_the_order_of_a_metric_without_column_say_so() -> None:
+    assert "rows in the order of mean JCT" in notes(comparison_table(runs(), ["makespan_s", "ratio"]))
+    assert "in the order of" not in notes(comparison_table(runs(), ["makespan_s", "mean_jct_s"]))
+    assert comparison_table(runs(), ["makespan_s", "mean_jct_s"]).sorted_by == 2
 
 
 @pytest.mark.parametrize(("seeds", "words"), [(2, "2 seeds: an interval means nothing"), (1, "one seed")])
@@ -103,6 +151,14 @@ def test_rows_with_equal_event_logs_are_marked() -> None:
     assert "equal" not in notes(comparison_table(almost))
 
 
+def test_there_are_marks_for_any_number_of_notes() -> None:
+    labels = {f"{number:02}": [float(number)] for number in range(1, 61)}
+    pairs = [dataclasses.replace(run, digest=str(int(run.label) // 2)) for run in runs(labels)]
+    marks = [mark for row in comparison_table(pairs).rows for mark in row.cells[0].notes]
+    assert len(set(marks)) == 29  # 02 and 03, 04 and 05, ..., 58 and 59
+    assert all(marks.count(mark) == 2 for mark in marks)
+
+
 def test_rows_outside_their_domain_are_marked_with_what_is_missing() -> None:
     needs = {"b": ("GPU sharing",), "c": ("several GPU types", "deadlines")}
     table = comparison_table([dataclasses.replace(run, outside=needs.get(run.label, ())) for run in runs()])
@@ -117,12 +173,75 @@ def test_seeds_that_draw_the_same_problem_count_as_one() -> None:
     )
     assert "every seed gives the same schedules" in notes(table)
     assert not any("±" in cell.whole or "[" in cell.whole for row in table.rows for cell in row.cells)
+    assert "interval" not in table.caption
 
 
-def test_nothing_to_compare_is_said_if_nobody_waits() -> None:
-    idle = [dataclasses.replace(run, metrics=run.metrics | {"mean_queueing_s": 0.0}) for run in runs()]
-    assert "nobody waits" in notes(comparison_table(idle))
+def test_seeds_with_equal_schedules_but_other_deadlines_do_not_count_as_one() -> None:
+    found = [dataclasses.replace(run, digest=run.label) for run in runs({"a": [1.0] * 3, "b": [2.0] * 3})]
+    drawn = [dataclasses.replace(run, metrics=run.metrics | {"deadlines_met": (1 + run.seed) / 4}) for run in found]
+    table = comparison_table(drawn, ["deadlines_met"])
+    assert "every seed gives" not in notes(table)
+    cell = table.rows[0].cells[1]
+    assert cell.interval is not None
+    assert (cell.interval.mean, cell.interval.count) == (0.5, 3)
+
+
+def changed(found: list[RunResult], label: str = "", **metrics: float) -> list[RunResult]:
+    """Return results with other metrics of one label, or of all."""
+    return [
+        dataclasses.replace(run, metrics=run.metrics | metrics) if label in ("", run.label) else run for run in found
+    ]
+
+
+def test_nothing_to_compare_is_said_if_nobody_waits_and_all_metrics_are_equal() -> None:
+    """A column may differ although the scored metric does not."""
+    idle = changed(runs({"a": [1.0, 2.0], "b": [1.0, 2.0]}), mean_queueing_s=0.0)
+    assert "nobody waits, whatever the scheduler: nothing to compare" in notes(comparison_table(idle))
+    for other in (changed(idle, "b", makespan_s=7.0), changed(runs(), mean_queueing_s=0.0)):
+        told = notes(comparison_table(other))
+        assert "nobody waits: the rows differ by the GPUs that jobs get" in told
+        assert "nothing to compare" not in told
     assert "nobody waits" not in notes(comparison_table(runs()))
+
+
+def test_runs_with_unfinished_jobs_come_last_and_have_no_ratio() -> None:
+    """Their means leave out the long jobs; they are no reference either."""
+    some = changed(runs(), "a", jobs=2.0)
+    table = comparison_table(some, ["mean_jct_s", "ratio"])
+    assert [row.cells[0].text for row in table.rows] == ["b", "c", "a", "lower bound"]
+    assert column(table, "x b")[:1] + column(table, "x b")[2:] == ["1", "-", ""]
+    assert "- = over only those jobs that finished" in notes(table)
+    assert column(comparison_table(some, ["mean_jct_s", "ratio"], "a"), "x a") == ["-", "-", "-", ""]
+
+
+def test_deadlines_sort_rows_but_the_reference_finished_all_jobs() -> None:
+    """The share of deadlines met counts unfinished jobs as missed, so that its ratio is comparable."""
+    found = changed(runs(), mean_tardiness_s=2.0)
+    for label, met in (("a", 0.9), ("b", 0.6), ("c", 0.3)):
+        found = changed(found, label, deadlines_met=met)
+    some = changed(found, "a", jobs=2.0)
+    table = comparison_table(some, ["deadlines_met", "ratio", "mean_tardiness_s", "ratio", "mean_jct_s", "ratio"])
+    assert [row.cells[0].text for row in table.rows] == ["a", "b", "c", "lower bound"]
+    assert [row.cells[2].text for row in table.rows] == ["1.500", "1", "0.500", ""]
+    assert [row.cells[4].text for row in table.rows] == ["-", "1", "1.000", ""]
+    assert [row.cells[6].text for row in table.rows][:2] == ["-", "1"]
+    told = notes(comparison_table(some, ["mean_jct_s", "ratio"]))
+    assert "rows in the order of deadlines met; b is the best that finished all jobs" in told
+    assert "rows in the order" not in notes(table)
+    assert "deadlines met; a is the best\n" in notes(comparison_table(found, ["mean_jct_s", "ratio"])) + "\n"
+
+
+def test_rows_over_different_seeds_are_told() -> None:
+    some = [run for run in runs() if (run.label, run.seed) != ("b", 3)]
+    assert "over different seeds" in notes(comparison_table(some))
+    assert "over different seeds" not in notes(comparison_table(runs()))
+
+
+@pytest.mark.parametrize("value", [0.0, math.nan])
+def test_a_ratio_of_what_is_not_a_positive_number_is_a_dash(value: float) -> None:
+    table = comparison_table(changed(runs(), "b", makespan_s=value), ["mean_jct_s", "makespan_s", "ratio"])
+    assert column(table, "x a") == ["1", "-", "1.000 [1.000, 1.000]", ""]
+    assert "- = undefined" in notes(table)
 
 
 def test_a_real_comparison_says_who_is_outside_and_equal() -> None:
@@ -175,12 +294,30 @@ def test_markdown_is_escaped() -> None:
     assert lines[-1] == r"<sup>a</sup> so\_so"
 
 
+def test_nothing_of_a_label_leaves_the_comments() -> None:
+    run = dataclasses.replace(runs()[0], name="a --> <b>\nc --!> d").as_dict()
+    shown = [Shown(Table("t", [Heading("n")]), (), [run])]
+    ends = re.compile(r"<!--.*?--!?>", re.DOTALL)
+    assert any("event logs of a" in text for text in ends.findall(in_markdown(shown)))
+    assert "<b>" not in ends.sub("", in_markdown(shown))
+    before = in_latex(shown).partition(r"\begin{table}")[0]
+    assert all(line.startswith("% ") for line in before.splitlines())
+
+
+def test_a_line_break_stays_in_its_cell_in_latex() -> None:
+    text = Table("a\n\nb", [Heading("name", text=True)], [Row([Cell("c\nd")])]).to_latex()
+    assert r"\caption{a b}" in text
+    assert "c d \\\\" in text.splitlines()
+
+
 def test_rows_for_json_have_numbers_in_the_unit_of_files() -> None:
     first, second, third = odd_table().to_rows()
     assert first == {"name": ODD, "jct": {"mean": 1.5, "low": 1.3, "high": 1.7, "count": 5}, "notes": ["*", "a"]}
     assert second["jct"] == {"mean": None, "low": None, "high": None, "count": 5}
     assert third == {"name": "bound", "jct": "1"}
+    assert Table("", [Heading("n")], [Row([Cell("-")]), Row([Cell("")])]).to_rows() == [{"n": None}, {"n": None}]
     rows = comparison_table(runs()).to_rows()
+    assert rows[-1]["x_bound"] == 1
     assert rows[0]["mean_jct_s"]["mean"] == 3600 * 2.5
     assert len(rows[0]) == len(DEFAULT_METRICS) + 1
 

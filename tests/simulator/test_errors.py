@@ -66,6 +66,26 @@ def test_a_job_that_is_no_whole_number_is_an_error() -> None:
     assert simulation.arrays.world["running"] == 0
 
 
+def test_a_faulty_decision_in_a_list_names_the_lines_of_the_scheduler() -> None:
+    class Listing(Scheduler):
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            return [("start", 0)]  # type: ignore[list-item]
+
+    with pytest.raises(GpuschedError, match="is not a decision") as caught:
+        simulate(unit_instance([0], [1], [10]), Listing())
+    line = Listing.decide.__code__.co_firstlineno
+    assert caught.value.__notes__ == [f'  File "{__file__}", line {line}, in decide']
+
+
+def test_a_stall_tells_why_the_last_decision_was_refused() -> None:
+    class Lost(Scheduler):
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            return [Start(99_999)]
+
+    with pytest.raises(SchedulerError, match="its last decision was refused: no such job"):
+        simulate(unit_instance([0], [1], [10]), Lost())
+
+
 def test_a_scheduler_that_returns_none_is_an_error() -> None:
     class Forgetful(Scheduler):
         def decide(self, view: ClusterView) -> Iterable[Decision]:
