@@ -20,6 +20,10 @@ const TEXTS = [
   /\bdescription:\s*'(?:[^'\\\n]|\\.)*'(?:\s*\+\s*'(?:[^'\\\n]|\\.)*')*(?=\s*[,}\n])/g,
 ];
 
+const COLOURS = `import { modeHsl, modeLrgb, modeRgb, useMode } from "culori/fn";
+[modeRgb, modeHsl, modeLrgb].forEach(useMode);
+export { converter, formatHex, formatRgb, wcagContrast, wcagLuminance } from "culori/fn";`;
+
 const smaller = (text) => TEXTS.reduce((left, part) => left.replace(part, "description:''"), text.replace(UNUSED, ""));
 const plugin = {
   name: "smaller",
@@ -27,6 +31,8 @@ const plugin = {
     build.onLoad({ filter: /plotly\.js[\\/]src[\\/].*\.js$/ }, (file) => ({
       contents: smaller(fs.readFileSync(file.path, "utf8")),
     }));
+    build.onResolve({ filter: /^culori$/ }, () => ({ path: "colours", namespace: "own" }));
+    build.onLoad({ filter: /^colours$/, namespace: "own" }, () => ({ contents: COLOURS, resolveDir: "." }));
     build.onLoad({ filter: /\.css$/ }, () => ({ contents: "", loader: "empty" }));  // of maps
   },
 };

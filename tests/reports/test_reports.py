@@ -67,7 +67,7 @@ def test_the_library_has_the_traces_that_reports_draw_and_no_others() -> None:
 
 
 def test_a_report_fits_an_email(report: str) -> None:
-    assert len(report.encode()) < 1_000_000
+    assert len(report.encode()) < 600_000
 
 
 def test_a_report_holds_its_runs(report: str) -> None:
