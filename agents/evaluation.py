@@ -38,7 +38,7 @@ from gpusched_env.support.tables import BOUND
 METRICS: Final = ("mean_jct_s", X_BOUND, "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("srtf", "tiresias", "sjf", "random", "fifo")
 WIDTH: Final = 150  # [characters] of table.txt
-LEARNED: Final = "learned"
+TRAINED: Final = "trained"  # rows of the new networks: the scheduler `learned` is an agent of the package
 RANDOM: Final = "random"  # a row of every table
 
 
@@ -138,8 +138,8 @@ def evaluate_agents(
     agents += [agents[0].reference(name) for name in agents[0].references()]
     learned = []
     for number, agent in enumerate(agents):
-        several = f" {number + 1}" if number < len(models) > 1 else ""
-        learned.append(f"{agent.name}{several}")
+        several = f" {number + 1}" if len(models) > 1 else ""
+        learned.append(f"{TRAINED}{several}" if number < len(models) else agent.name)
         played = evaluate_policy(agent, scenario, seeds, keep_logs=True)
         results += [dataclasses.replace(result, name=learned[-1]) for result in played]
     results += evaluate(scenario, baselines, seeds, workers=workers, keep_logs=True)
@@ -199,7 +199,7 @@ def compare_to(results: list[RunResult], names: Sequence[str], metric: str = "me
     others = bounds | {name: [result.metrics[metric] for result in runs] for name, runs in groups.items()}
     over = "seeds" if len(names) == 1 else f"seeds and {len(names)} networks"
     interval = "95 % interval" + (" over the networks" if len(names) > 1 else "")
-    lines = [f"{metric_words(metric)} of {LEARNED} / that of the others (geometric mean over {over}, {interval}):"]
+    lines = [f"{metric_words(metric)} of {TRAINED} / that of the others (geometric mean over {over}, {interval}):"]
     for other, reference in others.items():
         if not reference:
             continue  # a metric without a bound

@@ -101,7 +101,7 @@ def _row(claim: str, figure: str, rows: Sequence[Mapping[str, str]]) -> str:
 def _counted(card: str) -> str:
     verdicts = [row["verdict"] for row in stored() if row["card"] == card]
     if not verdicts:
-        return f"`{card}`: no full run is stored."
+        return f"`{card}`: no full run is stored; the command prints verdicts."
     yes, no, ties = (verdicts.count(verdict) for verdict in (YES, NO, TIE))
     return f"`{card}`, all findings of full runs: {yes} hold, {no} do not, {ties} tied."
 

@@ -142,24 +142,34 @@ def test_the_citation_is_of_this_version() -> None:
     }
 
 
-def addresses() -> dict[str, str]:
-    """The public addresses of the project, by what they are of."""
-    found = dict(PROJECT["urls"])
-    if "repository-code" in CITATION:
-        found["CITATION.cff"] = CITATION["repository-code"]
-    return found
+def agree(urls: dict[str, str], cited: str | None) -> bool:
+    """Whether the addresses of pyproject.toml and CITATION.cff agree, and none is a placeholder."""
+    parts = [urlsplit(address) for address in urls.values()]
+    made_up = re.compile(r"(^|\.)(example(\.\w+)?|invalid|test|localhost)$")
+    real = all(part.scheme == "https" and not made_up.search(part.hostname or "invalid") for part in parts)
+    return real and (cited in urls.values() if urls else cited is None)
+
+
+@pytest.mark.parametrize(
+    ("urls", "cited", "good"),
+    [
+        (["https://pypi.org/project/x"], "https://pypi.org/project/x", True),
+        (["https://pypi.org/project/x"], "https://pypi.org/project/y", False),
+        (["https://pypi.org/project/x"], None, False),
+        ([], "https://pypi.org/project/x", False),
+        (["https://example.org/x"], "https://example.org/x", False),
+        (["http://pypi.org/project/x"], "http://pypi.org/project/x", False),
+        (["https://"], "https://", False),
+        ([], None, True),
+    ],
+)
+def test_addresses_that_disagree_or_are_made_up_are_found(urls: list[str], cited: str | None, good: bool) -> None:
+    assert agree({str(n): address for n, address in enumerate(urls)}, cited) == good
 
 
 def test_addresses_agree_and_none_is_made_up() -> None:
     """Without a public address there is none: neither a placeholder nor somebody else's."""
-    found = addresses()
-    assert ("CITATION.cff" in found) == bool(PROJECT["urls"])
-    if found:
-        assert found["CITATION.cff"] in PROJECT["urls"].values()
-    for address in found.values():
-        parts = urlsplit(address)
-        assert parts.scheme == "https"
-        assert not re.search(r"(^|\.)(example(\.\w+)?|invalid|test|localhost)$", parts.hostname or "invalid")
+    assert agree(PROJECT["urls"], CITATION.get("repository-code"))
 
 
 def test_badges_tell_the_facts() -> None:

@@ -161,7 +161,7 @@ class Problem(Jobs, Wires):
     draw them."""
     measured_on: Annotated[str | None, typer.Option(metavar="NETWORK[/CLUSTER]")] = None
     """Where run times were measured, such as dgxv-100g/16x8@V100, by default here: jobs do the work of this time on the
-    ideal placement there, on every --network and --cluster."""
+    ideal placement there, on every --network and --cluster. --load and --deadlines refer to this time."""
     ignore_placement: bool = False
     """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
     ignore_types: bool = False

@@ -50,7 +50,7 @@ class Files:
         if self.plot is not None:
             _draw(scenario, results, self.plot, reference)
         if self.report is not None:
-            _report(scenario, results, self.report, note)
+            _report(scenario, results, self.report, note, reference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Shape:
     """Metrics (docs/metrics.md) instead of the usual ones; ratio = the metric before it / that of the reference;
     x_bound = mean JCT / its lower bound."""
     reference: Annotated[str | None, typer.Option(metavar="LABEL")] = None
-    """Scheduler to which ratios refer, paired by seed, instead of that of the first row."""
+    """Scheduler to which ratios refer, paired by seed, instead of the first row that finished all jobs."""
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse unknown columns and references before the runs."""
@@ -172,17 +172,16 @@ def compare(
 def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: Files, out: IO[str]) -> None:
     """Print and write a comparison."""
     from gpusched_env.cli.parsing import not_for_reports
-    from gpusched_env.evaluation.tables import comparison_table, spread_in_words, usual_metrics, usual_reference
+    from gpusched_env.evaluation.tables import comparison_table, spread_in_words, usual_metrics
 
     metrics = shape.columns or usual_metrics(results, scenario.network.topology is not None)
-    reference = usual_reference(results) if shape.reference is None else shape.reference
-    table = comparison_table(results, metrics, reference)
+    table = comparison_table(results, metrics, shape.reference)
     seeds = sorted({result.seed for result in results})
     note = "\n".join(filter(None, [not_for_reports(seeds, scenario), *ignored(results)]))
     table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table)
-    files.write(scenario, results, note, reference)
+    files.write(scenario, results, note, shape.reference)
 
 
 def export(
@@ -287,20 +286,21 @@ def _title(results: Sequence[RunResult]) -> str:
 
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:
-    """Plot the runs of all seeds."""
-    from gpusched_env.evaluation import by_scheduler, plot_runs
+    """Plot the runs of a comparison, in the order of its table."""
+    from gpusched_env.evaluation import plot_runs
+    from gpusched_env.evaluation.tables import compared
 
-    groups = by_scheduler(results)
+    groups, first = compared(results, reference)
     logs = {label: [run.log for run in runs if run.log is not None] for label, runs in groups.items()}
-    instances = [scenario.instance(seed) for seed in sorted({result.seed for result in results})]
-    plot_runs(instances, logs, path, _title(results), results[0].window, reference)
+    instances = [scenario.instance(run.seed) for run in groups[first]]
+    plot_runs(instances, logs, path, _title(results), results[0].window, first)
 
 
-def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:
+def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str, reference: str | None) -> None:
     """Write a page on all results, with the schedules of those runs whose event logs were kept."""
     from gpusched_env.reports import write_report
 
     seed = next(result.seed for result in results if result.log is not None)
     results = [one if one.seed == seed else dataclasses.replace(one, log=None) for one in results]
     told = dict.fromkeys(line for result in results for line in (*note.splitlines(), *result.told))
-    write_report(scenario.instance(seed), results, path, _title(results), list(told))
+    write_report(scenario.instance(seed), results, path, _title(results), list(told), reference)

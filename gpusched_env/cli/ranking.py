@@ -136,10 +136,12 @@ def submit(
 
     Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --output srtf.entry.xz
     """
+    from gpusched_env.baselines.registry import split_name
     from gpusched_env.leaderboard import About, get_track, make_entry, write_entry
 
     seeds = [_range(text) for text in told.training_seeds or ()]
-    about = About(**vars(told) | {"title": told.title or scheduler, "training_seeds": seeds})
+    title = told.title or split_name(scheduler)[0] or scheduler
+    about = About(**vars(told) | {"title": title, "training_seeds": seeds})
     chosen = get_track(track)
     entry = make_entry(track, scheduler, about, log, workers)
     write_entry(entry, output)

@@ -54,8 +54,8 @@ def tenants(
     instances = [chosen.instance(seed) for seed in seeds]
     for words, count in instances[0].ignored.items():
         print(f"  ignored {count:,}: {words}")
-    for words in assumed(chosen, instances[0].workload):
-        print(f"note: {words}")
+    for words, count in assumed(chosen, instances[0].workload).items():
+        print(f"note: {words}: {count:,}")
     if any(instance.tenancy[0].names != instances[0].tenancy[0].names for instance in instances):
         raise GpuschedError(f"--scenario {chosen.name}: seeds have different tenants; list them in tenants.tree")
     if pooling:

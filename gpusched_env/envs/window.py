@@ -26,7 +26,9 @@ def show(pixels: np.ndarray, caption: str, frame_ms: int) -> None:
 
     if not pygame.display.get_init():
         pygame.display.init()
-    screen = pygame.display.get_surface() or pygame.display.set_mode(pixels.shape[1::-1])
+    screen, size = pygame.display.get_surface(), pixels.shape[1::-1]
+    if screen is None or screen.get_size() != size:  # that of another environment may have another size
+        screen = pygame.display.set_mode(size)
     pygame.display.set_caption(caption)
     pygame.event.pump()  # the system counts a window as dead whose events nobody takes
     screen.blit(pygame.surfarray.make_surface(pixels.swapaxes(0, 1)), (0, 0))

@@ -55,7 +55,7 @@ def plot_runs(
     logs : label -> event log of a run of the problem, or one log for each problem
     path : figure to save, .png, .svg or .pdf; None = do not save
     window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
-    reference : label to which the seeds of several seeds refer; None = that of the lowest mean JCT
+    reference : label to which the seeds of several seeds refer; None = the first that finished all jobs, or the first
 
     Raises
     ------
@@ -95,9 +95,17 @@ def plot_runs(
         _draw_schedule(figure.add_subplot(grid[2, :]), problem, log)
     elif several:
         _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference and reference.replace("$", r"\$"))
-    handles, labels = jct.get_legend_handles_labels()
     told = f"left: jobs of all {len(problems)} seeds; right: means over the seeds" if len(problems) > 1 else None
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False, title=told)
+    legend = figure.legend(
+        jct.get_lines(),
+        ["."] * len(logs),
+        loc="outside lower center",
+        ncols=min(4, len(logs)),
+        frameon=False,
+        title=told,
+    )
+    for text, label in zip(legend.texts, logs, strict=True):  # legend() leaves out labels that begin with "_"
+        text.set_text(label)
     if title:
         figure.suptitle(title.replace("$", r"\$"))
     if path is not None:
@@ -107,11 +115,11 @@ def plot_runs(
 
 def _draw_jct(axes: Axes, jcts: Mapping[str, list[np.ndarray]]) -> None:
     done = np.concatenate([values[np.isfinite(values) & (values > 0)] for one in jcts.values() for values in one])
-    for number, (label, seeds) in enumerate(jcts.items()):
+    for number, seeds in enumerate(jcts.values()):
         pooled = np.sort(np.concatenate(seeds))
         shown = pooled[np.isfinite(pooled) & (pooled > 0)]
         share = np.arange(1, len(shown) + 1) / len(pooled)
-        axes.step(shown, share, where="post", label=label, **_style(number, len(jcts)))
+        axes.step(shown, share, where="post", **_style(number, len(jcts)))
     if len(done):
         log_time_axis(axes, done.min() / 1.3, done.max() * 1.3)
     axes.set_ylim(0, 1.005)
@@ -123,11 +131,14 @@ def _draw_jct(axes: Axes, jcts: Mapping[str, list[np.ndarray]]) -> None:
 def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str | None) -> None:
     """Draw a point for each seed: mean JCT / that of the reference; a bar is the interval of their geometric mean."""
     means = {label: np.array([np.mean(jct_s) for jct_s in seeds]) for label, seeds in jcts.items()}
-    whole = {label: mean.mean() for label, mean in means.items() if np.isfinite(mean).all()}
-    first = reference if reference is not None else min(whole, key=whole.__getitem__, default=next(iter(means)))
+    whole = [label for label, mean in means.items() if np.isfinite(mean).all()]
+    first = reference if reference is not None else next(iter(whole), next(iter(means)))
     for number, (label, values) in enumerate(means.items()):
         style = _style(number, len(means))
         ratios = values / means[first]
+        if not np.isfinite(ratios).any():
+            why = f"{label if first in whole else first} left jobs unfinished"
+            axes.text(0.01, number, why, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         axes.plot(ratios, np.full(len(ratios), number), "o", color=style["color"], alpha=0.45, markersize=4)
         if label != first and len(ratios) >= LEAST_SEEDS and np.isfinite(ratios).all():
             ratio = paired_ratio(values, means[first])
@@ -136,8 +147,7 @@ def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str
     axes.axvline(1, color="#777777", linewidth=0.9, zorder=0.5)
     axes.set_yticks(range(len(means)), ["\n".join(_lines(label)) for label in means], fontsize=8)
     axes.set_ylim(len(means) - 0.5, -0.5)
-    left = "; an empty row left jobs unfinished" * (len(whole) < len(means))
-    axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval{left}")
+    axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval")
     tidy(axes)
 
 

@@ -77,11 +77,23 @@ def check_columns(names: Sequence[str], where: str = "") -> None:
             raise GpuschedError(f"{where}{RATIO} of which metric? Name it before, as in mean_jct_s,{RATIO}")
 
 
-def usual_reference(results: Sequence[RunResult]) -> str:
-    """Return the label to which ratios refer by default: the first row that finished all jobs, or the first row."""
-    groups = by_scheduler(results)
-    order = in_order(groups)
-    return next((label for label in order if all(run.complete for run in groups[label])), order[0])
+def compared(results: Sequence[RunResult], reference: str | None = None) -> tuple[dict[str, list[RunResult]], str]:
+    """Return what tables and figures compare: the runs of each label, best first, and the label of the reference.
+
+    Without ``reference``, it is the first label that finished all jobs, or the first one. If every seed gave the same
+    results, the runs are those of one seed.
+
+    Raises
+    ------
+    GpuschedError : the results cannot be compared, or the reference is unknown
+    """
+    by_scheduler(results)
+    groups = by_scheduler(_apart(sorted(results, key=lambda result: result.seed)))
+    groups = {label: groups[label] for label in in_order(groups)}
+    if reference is not None and reference not in groups:
+        raise GpuschedError(f"reference: {unknown_name('label', reference, groups)}")
+    whole = (label for label, runs in groups.items() if all(run.complete for run in runs))
+    return groups, next(whole, next(iter(groups))) if reference is None else reference
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
@@ -152,26 +164,25 @@ def comparison_table(
     ----------
     metrics : the columns: names of :data:`gpusched_env.metrics.COLUMNS`; "ratio", the metric before it divided by that
         of the reference (:func:`gpusched_env.metrics.paired_ratio`); "x_bound", the mean JCT / its lower bound
-    reference : label of the scheduler to which ratios refer; None = :func:`usual_reference`
+    reference : label of the scheduler to which ratios refer; None = that of :func:`compared`
 
     Raises
     ------
     GpuschedError : the results cannot be compared, a metric or the reference is unknown, or a ratio has no metric
     """
-    by_scheduler(results)
     check_columns(metrics)
-    given, results = len(results), _apart(results)
-    groups, scored, before = by_scheduler(results), scored_metric(results), ""
-    order, first = in_order(groups), usual_reference(results) if reference is None else reference
-    if first not in groups:
-        raise GpuschedError(f"reference: {unknown_name('label', first, groups)}")
+    groups, first = compared(results, reference)
+    given, results = len(results), [run for runs in groups.values() for run in runs]
+    order, scored, before = list(groups), scored_metric(results), ""
     if not all(run.complete for run in results):
         metrics = (*metrics, FINISHED)
     marks, notes = _notes(groups, order)
     if len(results) < given:
         notes.append(("", "every seed gives the same schedules, so all count as one"))
     if scored not in metrics and len(order) > 1:
-        notes.append(("", f"rows in the order of {metric_words(scored)}"))
+        best = f"; {first} is the best{' that finished all jobs' * (first != order[0])}"
+        best *= RATIO in metrics and reference is None
+        notes.append(("", f"rows in the order of {metric_words(scored)}{best}"))
     columns, bounds = [Heading("scheduler", text=True)], [Cell(BOUND)]
     rows = {label: [Cell(label, notes=marks[label])] for label in order}
     for name in metrics:
@@ -250,24 +261,31 @@ def _ratio_column(
     head = f"x {first}" + f" ({metric_words(metric)})" * several
     cells = {label: _ratio(runs, groups[first], metric) for label, runs in groups.items()}
     how = ", 95 % interval (Student t of the logarithms)" * (len(groups[first]) >= LEAST_SEEDS)
-    if any(cell.text == "-" for cell in cells.values()):
-        how += "; - = undefined, or over only those jobs that finished"
+    if not all(_comparable(runs, metric) for runs in groups.values()):
+        how += "; - = over only those jobs that finished, so long ones are missing"
+    elif any(cell.text == "-" for cell in cells.values()):
+        how += "; - = undefined"
     return Heading(head, title=words, key=f"{metric}_{RATIO}"), cells, Cell(""), f"{head}: {words}, geometric mean{how}"
 
 
 def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: str) -> Cell:
-    """Return a paired ratio over the seeds of both; a dash if a value is not positive, or only of finished jobs."""
-    if metric not in DEADLINE_METRICS and not all(run.complete for run in (*runs, *reference)):
+    """Return a paired ratio over the seeds of both; a dash if a value is not positive, or they are not comparable."""
+    if not _comparable((*runs, *reference), metric):
         return Cell("-")
     if runs is reference:
         return Cell("1", 1.0, interval=Interval(1.0, 1.0, 1.0, len(runs)))
     other = {run.seed: run.metrics[metric] for run in reference}
     pairs = [(run.metrics[metric], other[run.seed]) for run in runs if run.seed in other]
-    if not pairs or not all(value > 0 for pair in pairs for value in pair):
+    if not pairs or not all(0 < value < math.inf for pair in pairs for value in pair):
         return Cell("-")
     ratio = paired_ratio(*zip(*pairs, strict=True))
     detail = f"[{ratio.low:.3f}, {ratio.high:.3f}]" if ratio.count >= LEAST_SEEDS else ""
     return Cell(f"{ratio.mean:.3f}", ratio.mean, detail=detail, interval=ratio)
+
+
+def _comparable(runs: Sequence[RunResult], metric: str) -> bool:
+    """Return whether a metric is over the same jobs in every run: all finished, or it also counts the others."""
+    return metric in DEADLINE_METRICS[:3] or all(run.complete for run in runs)
 
 
 def _notes(
@@ -296,10 +314,13 @@ def _notes(
 def _warnings(groups: Mapping[str, list[RunResult]]) -> Iterable[str]:
     """Yield what makes a whole table mean little."""
     runs = [run for group in groups.values() for run in group]
-    seeds, scored = len({run.seed for run in runs}), scored_metric(runs)
-    values = {tuple(run.metrics[scored] for run in group) for group in groups.values()}
-    if all(run.metrics["mean_queueing_s"] == 0 for run in runs) and len(values) == 1:
-        yield "nobody waits, whatever the scheduler: nothing to compare; raise the load or take fewer GPUs"
+    seeds = len({run.seed for run in runs})
+    if all(run.metrics["mean_queueing_s"] == 0 for run in runs):
+        values = {repr([(run.seed, run.metrics) for run in group]) for group in groups.values()}
+        if len(values) == 1:
+            yield "nobody waits, whatever the scheduler: nothing to compare; raise the load or take fewer GPUs"
+        else:
+            yield "nobody waits: the rows differ by the GPUs that jobs get, not by the order of jobs"
     if len({tuple(run.seed for run in group) for group in groups.values()}) > 1:
         yield "the rows are over different seeds"
     if 1 < seeds < LEAST_SEEDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -48,16 +49,17 @@ def ranked(entries: Mapping[str, Sequence[Scored]], track: Track) -> dict[str, i
     Without a reference, the rank by the mean of the metric; equal means have the same rank. With a reference, entries
     are sorted by the geometric mean of the metric. The best entry has rank 1; each entry shares the rank of the entry
     before it unless it is :func:`worse` than the first entry of that rank. Then its rank is 1 + the number of entries
-    before it.
+    before it. Entries whose metric is undefined on a seed share the last rank.
     """
     sign = -1.0 if more_is_better(track.metric) else 1.0
     scale = arrays.log if track.reference else np.asarray
-    means = {key: sign * arrays.mean(scale(_values(runs, track.metric))) for key, runs in entries.items()}
+    found = {key: _values(runs, track.metric) for key, runs in entries.items()}
+    means = {key: math.inf if np.isnan(x).any() else sign * arrays.mean(scale(x)) for key, x in found.items()}
     ranks: dict[str, int] = {}
     first = ""  # of the rank
     for number, key in enumerate(sorted(entries, key=means.__getitem__), 1):
         differs = not first or means[key] > means[first]
-        if first and track.reference:
+        if first and track.reference and math.isfinite(means[key]):
             differs = worse(entries[key], entries[first], track.metric)
         ranks[key] = number if differs else ranks[first]
         first = key if differs else first

@@ -152,6 +152,7 @@ def _table(group: Sequence[Shown], entries: Sequence[Shown], track: Track, brief
         rows.append(Row(cells, bound=line.below))
     caption = f"Recomputed: mean over {len(group[0].runs)} seeds [95 % bootstrap interval]"
     if track.reference:
+        caption += "; ratios: geometric mean [95 % Student t interval]"
         caption += f"; schedulers that {'' if _reads(group[0]) else 'do not '}read true run times"
     return Table(caption, _columns(track, metrics, units, brief), rows, sorted_by=0, named_by=1)
 

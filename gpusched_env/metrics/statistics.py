@@ -103,12 +103,15 @@ def paired_ratio(values: Values, reference: Values) -> Interval:
 
     Raises
     ------
-    GpuschedError : the two have different lengths, or a value is not positive
+    GpuschedError : the two have different lengths, or a value is not positive or not finite
     """
     a, b = _paired(values, reference)
-    if (a <= 0).any() or (b <= 0).any():
-        raise GpuschedError("paired_ratio: every value must be positive")
-    logs = mean_interval(arrays.log(a / b))
+    if not all(0 < value < math.inf for value in (*a, *b)):
+        raise GpuschedError("paired_ratio: every value must be positive and finite")
+    with np.errstate(over="ignore"):
+        ratios = a / b
+    usual = (ratios > 0) & np.isfinite(ratios)  # others overflow, the difference of their logarithms does not
+    logs = mean_interval(np.where(usual, arrays.log(ratios), arrays.log(a) - arrays.log(b)))
     return Interval(exp(logs.mean), exp(logs.low), exp(logs.high), logs.count)
 
 

@@ -23,11 +23,12 @@ def write_report(
     path: str | Path,
     title: str = "",
     notes: Sequence[str] = (),
+    reference: str | None = None,
 ) -> None:
     """Write a self-contained HTML page on runs of one scenario, atomically.
 
     The tables show all results. The plots show those with a log, which must be of the seed of ``instance``. ``notes`` :
-    paragraphs above the tables.
+    paragraphs above the tables; ``reference`` : as in :func:`gpusched_env.evaluation.comparison_table`.
 
     Raises
     ------
@@ -46,7 +47,7 @@ def write_report(
         title=title or first.scenario,
         subtitle=f"scenario {first.scenario}, fingerprint {first.fingerprint[:12]}",
         notes=notes,
-        summary=comparison_table(results, usual_metrics(results, instance.topology is not None)),
+        summary=comparison_table(results, usual_metrics(results, instance.topology is not None), reference),
         metrics=metrics_table(results),
         seed=first.seed,
         tracked="" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} by arrival",

@@ -6,12 +6,13 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.registry import get_scenario, list_scenarios
 from gpusched_env.scenarios.scenario import Scenario
 
-IDEAL: Final = "run times are ideal on {}; to compare {}, say where they were measured (--measured-on)"
-SAME: Final = "run times are the same on every network and GPU type (--profiles unit)"
+IDEAL: Final = "run times are ideal on {}; to compare {}, say where they were measured (--measured-on); jobs"
+SAME: Final = "run times are the same on every network and GPU type (--profiles unit); jobs"
 
 
 def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:
@@ -39,9 +40,12 @@ def assumed(scenario: Scenario, workload: Workload) -> dict[str, int]:
 
 
 def _moved(scenario: Scenario) -> bool:
-    """Whether this is a registered scenario, by its name, on another network or cluster."""
+    """Whether this is a registered scenario, by its name, on another network or cluster; other names are one's own."""
     name = scenario.name.partition(" + ")[0]
     if name.partition(":")[0] not in list_scenarios():
         return False
-    own = get_scenario(name)
+    try:
+        own = get_scenario(name)
+    except GpuschedError:
+        return False
     return (own.network, own.groups) != (scenario.network, scenario.groups)

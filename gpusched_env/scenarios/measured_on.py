@@ -55,6 +55,7 @@ def with_iterations(
         there = Instance(table.cluster, workload, table.network, None, None, table, None, tenants, partitions)
     except GpuschedError as error:
         raise WorkloadError(f"measured_on: {error}") from error
-    jobs["iterations"][np.argsort(jobs["id"])] = there.iterations[np.argsort(there.workload.jobs["id"])]
+    here, sorted_there = (np.argsort(one["id"], kind="stable") for one in (jobs, there.workload.jobs))
+    jobs["iterations"][here] = there.iterations[sorted_there]
     jobs["duration_s"] = np.nan
     return workload.unchecked_replace(jobs=jobs)

@@ -82,7 +82,8 @@ class WorkloadSpec:
     deadlines : the parameters of :func:`gpusched_env.traces.deadlines.draw_deadlines`, such as
         ``{"least": 0.5, "most": 1.5}``; {} = its defaults; None = jobs have the deadlines of their source
     measured_on : ``NETWORK`` or ``NETWORK/CLUSTER``, such as "dgxv-100g/16x8@V100": on its ideal placement, jobs take
-        their run times, and they have these iterations everywhere. None = that is so where they are played
+        their run times, and they have these iterations everywhere. None = that is so where they are played. ``load``
+        and ``deadlines`` are those of the measured run times
 
     Notes
     -----

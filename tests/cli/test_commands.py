@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from gpusched_env.evaluation import evaluate, read_json
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import COLUMNS
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario, list_scenarios, scenario_from_dict
 from gpusched_env.simulator import simulate
 
@@ -173,6 +175,27 @@ def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
     assert written[0]["results"] == written[1]["results"]
     assert "jobs of all 3 seeds" in plot.read_text()
     assert gpusched(*arguments[:-1], "1:2", "--plot", plot).exit_code == 0
+
+
+def test_the_figure_of_a_comparison_is_that_of_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same order, labels and reference; on a log, whose seeds have one problem, all seeds count as one."""
+    drawn: list[tuple[list[str], int, str]] = []
+
+    def remember(instances: list[Instance], logs: dict[str, list[EventLog]], *more: Any) -> None:
+        drawn.append((list(logs), len(instances), more[-1]))
+
+    monkeypatch.setattr("gpusched_env.evaluation.plot_runs", remember)
+    common = ("compare", "--schedulers", "fifo,b=las,srtf", "--seeds", "3", "--columns", "mean_jct_s,ratio")
+    assert gpusched(*common, *TINY, "--plot", tmp_path / "p.svg", "--output", tmp_path / "t.md").exit_code == 0
+    header, _, *rows = [line for line in (tmp_path / "t.md").read_text("utf-8").splitlines() if line.startswith("|")]
+    labels = [re.sub("<.*", "", row.split("|")[1]).strip() for row in rows[:-1]]
+    assert drawn == [(labels, 3, labels[0])]
+    assert f"| x {labels[0]} |" in header
+    log = tmp_path / "jobs.csv"
+    log.write_text("id,submit,gpus,runtime\n" + "".join(f"{n},{n},4,{100 - n}\n" for n in range(8)))
+    same = ("--workload", f"csv:{log}", "--cluster", "1x8", "--plot", tmp_path / "p.svg", "--reference", "fifo")
+    assert gpusched(*common, *same).exit_code == 0
+    assert drawn[1][1:] == (1, "fifo")
 
 
 def test_a_narrow_terminal_shows_fewer_columns_not_cut_ones(monkeypatch: pytest.MonkeyPatch) -> None:

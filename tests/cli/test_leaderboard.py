@@ -57,6 +57,15 @@ def test_an_entry_is_made_and_verified(tmp_path):
     assert leaderboard("verify", path).exit_code == 0
 
 
+def test_the_name_before_a_spec_is_the_title(tmp_path):
+    path = tmp_path / "a.entry.xz"
+    for scheduler, words, title in (("mine=las", (), "mine"), ("las", (), "las"), ("mine=las", ("--title", "T"), "T")):
+        made = leaderboard("submit", "--scheduler", scheduler, "--track", TINY.name, "--output", path, *words)
+        assert made.exit_code == 0, made.output
+        entry = read_entry(path)
+        assert (entry.about.title, entry.player.spec) == (title, "las")
+
+
 def test_a_file_of_baselines_is_told_apart_from_entries(tmp_path):
     path = tmp_path / "general-v1.jsonl"
     path.write_bytes(baseline_file(FOLDER, "general-v1").read_bytes())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +16,7 @@ from helpers import begin, linked_scenario, unit_instance
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.picture import MACHINES, grid_of, picture
 from gpusched_env.envs.rendering import BUSIEST, jobs_on_gpus, text
+from gpusched_env.envs.window import show
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.sharing import Sharing
@@ -83,6 +86,17 @@ def test_the_mode_human_shows_each_step_in_a_window(name: str, monkeypatch: pyte
     assert pygame.display.get_init()
     env.close()
     assert not pygame.display.get_init()
+
+
+def test_a_window_has_the_size_of_its_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has one window: another environment's picture may have another size. Pygame is a stand-in here."""
+    sizes: list[tuple[int, int]] = []
+    display = Mock(get_surface=lambda: Mock(get_size=lambda: sizes[-1]) if sizes else None)
+    display.set_mode.side_effect = lambda size: sizes.append(size) or Mock()
+    monkeypatch.setitem(sys.modules, "pygame", Mock(display=display))
+    for height, width in ((20, 30), (20, 30), (50, 40)):
+        show(np.zeros((height, width, 3), np.uint8), "", 0)
+    assert sizes == [(30, 20), (40, 50)]
 
 
 def test_the_mode_human_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult, comparison_table, evaluate
-from gpusched_env.evaluation.tables import DEFAULT_METRICS, usual_reference
+from gpusched_env.evaluation.tables import DEFAULT_METRICS, compared
 from gpusched_env.metrics import COLUMNS, Interval
 from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.support.consoles import Shown, in_latex, in_markdown
@@ -120,10 +120,10 @@ def test_ratios_of_means_over_finished_jobs_are_dashes_and_refer_to_a_whole_row(
     ]
     table = comparison_table(left, ["mean_jct_s", "ratio", "deadlines_met", "ratio"])
     assert [row.cells[0].text for row in table.rows] == ["a", "c", "b", "lower bound"]
-    assert usual_reference(left) == "b"
+    assert compared(left)[1] == "b"
     assert column(table, "x b (mean JCT)") == ["-", "-", "1", ""]
     assert [cell.split()[0] for cell in column(table, "x b (deadlines met)")[:3]] == ["1.500", "1.167", "1"]
-    assert "- = undefined, or over only those jobs that finished" in notes(table)
+    assert "- = over only those jobs that finished" in notes(table)
 
 
 def test_rows_in_the_order_of_a_metric_without_column_say_so() -> None:
@@ -186,15 +186,62 @@ def test_seeds_with_equal_schedules_but_other_deadlines_do_not_count_as_one() ->
     assert (cell.interval.mean, cell.interval.count) == (0.5, 3)
 
 
-def test_nothing_to_compare_is_said_if_nobody_waits() -> None:
-    alike = runs({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 3.0]})
-    idle, other = (
-        [dataclasses.replace(run, metrics=run.metrics | {"mean_queueing_s": 0.0}) for run in found]
-        for found in (alike, runs())
-    )
-    assert "nobody waits" in notes(comparison_table(idle))
-    assert "nobody waits" not in notes(comparison_table(other))  # which GPUs a job gets decides
+def changed(found: list[RunResult], label: str = "", **metrics: float) -> list[RunResult]:
+    """Return results with other metrics of one label, or of all."""
+    return [
+        dataclasses.replace(run, metrics=run.metrics | metrics) if label in ("", run.label) else run for run in found
+    ]
+
+
+def test_nothing_to_compare_is_said_if_nobody_waits_and_all_metrics_are_equal() -> None:
+    """A column may differ although the scored metric does not."""
+    idle = changed(runs({"a": [1.0, 2.0], "b": [1.0, 2.0]}), mean_queueing_s=0.0)
+    assert "nobody waits, whatever the scheduler: nothing to compare" in notes(comparison_table(idle))
+    for other in (changed(idle, "b", makespan_s=7.0), changed(runs(), mean_queueing_s=0.0)):
+        told = notes(comparison_table(other))
+        assert "nobody waits: the rows differ by the GPUs that jobs get" in told
+        assert "nothing to compare" not in told
     assert "nobody waits" not in notes(comparison_table(runs()))
+
+
+def test_runs_with_unfinished_jobs_come_last_and_have_no_ratio() -> None:
+    """Their means leave out the long jobs; they are no reference either."""
+    some = changed(runs(), "a", jobs=2.0)
+    table = comparison_table(some, ["mean_jct_s", "ratio"])
+    assert [row.cells[0].text for row in table.rows] == ["b", "c", "a", "lower bound"]
+    assert column(table, "x b")[:1] + column(table, "x b")[2:] == ["1", "-", ""]
+    assert "- = over only those jobs that finished" in notes(table)
+    assert column(comparison_table(some, ["mean_jct_s", "ratio"], "a"), "x a") == ["-", "-", "-", ""]
+
+
+def test_deadlines_sort_rows_but_the_reference_finished_all_jobs() -> None:
+    """The share of deadlines met counts unfinished jobs as missed, so that its ratio is comparable."""
+    found = changed(runs(), mean_tardiness_s=2.0)
+    for label, met in (("a", 0.9), ("b", 0.6), ("c", 0.3)):
+        found = changed(found, label, deadlines_met=met)
+    some = changed(found, "a", jobs=2.0)
+    table = comparison_table(some, ["deadlines_met", "ratio", "mean_tardiness_s", "ratio", "mean_jct_s", "ratio"])
+    assert [row.cells[0].text for row in table.rows] == ["a", "b", "c", "lower bound"]
+    assert [row.cells[2].text for row in table.rows] == ["1.500", "1", "0.500", ""]
+    assert [row.cells[4].text for row in table.rows] == ["-", "1", "1.000", ""]
+    assert [row.cells[6].text for row in table.rows][:2] == ["-", "1"]
+    told = notes(comparison_table(some, ["mean_jct_s", "ratio"]))
+    assert "rows in the order of deadlines met; b is the best that finished all jobs" in told
+    assert "rows in the order" not in notes(table)
+    assert "deadlines met; a is the best\n" in notes(comparison_table(found, ["mean_jct_s", "ratio"])) + "\n"
+
+
+def test_rows_over_different_seeds_are_told() -> None:
+    some = [run for run in runs() if (run.label, run.seed) != ("b", 3)]
+    assert "over different seeds" in notes(comparison_table(some))
+    assert "over different seeds" not in notes(comparison_table(runs()))
+
+
+@pytest.mark.parametrize("value", [0.0, math.nan])
+def test_a_ratio_of_what_is_not_a_positive_number_is_a_dash(value: float) -> None:
+    table = comparison_table(changed(runs(), "b", makespan_s=value), ["mean_jct_s", "makespan_s", "ratio"])
+    assert column(table, "x a") == ["1", "-", "1.000 [1.000, 1.000]", ""]
+    assert "- = undefined" in notes(table)
 
 
 def test_a_real_comparison_says_who_is_outside_and_equal() -> None:

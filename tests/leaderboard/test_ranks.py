@@ -114,6 +114,13 @@ def test_without_a_reference_only_equal_means_share_a_rank() -> None:
     assert ranks(*entries, track=TINY) == [(1, "a"), (1, "c"), (3, "b"), (4, "d")]
 
 
+@pytest.mark.parametrize("track", [TINY, PAIRED])
+def test_entries_without_a_mean_share_the_last_rank(track: Track) -> None:
+    entries = [around("a", 1.0), Made("x", (100.0, math.nan) * 20), around("b", 1.5), Made("y", (math.nan,) * 40)]
+    for given in itertools.permutations(entries):
+        assert dict(map(reversed, ranks(*given, track=track))) == {"a": 1, "b": 2, "x": 3, "y": 3}
+
+
 def test_more_is_better_turns_ratios_around() -> None:
     track = dataclasses.replace(PAIRED, metric="deadlines_met")
 

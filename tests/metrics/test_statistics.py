@@ -58,6 +58,13 @@ def test_pairs_must_match() -> None:
         paired_difference([1, 2], [1, 2, 3])
     with pytest.raises(GpuschedError, match="positive"):
         paired_ratio([1, 0], [1, 2])
+    with pytest.raises(GpuschedError, match="finite"):
+        paired_ratio([1, math.inf], [1, math.inf])
+
+
+def test_ratios_that_overflow_have_a_mean() -> None:
+    ratio = paired_ratio([1e200, 1e-200, 2.0], [1e-200, 1e200, 2.0])
+    assert (ratio.mean, ratio.low, ratio.high) == (pytest.approx(1.0), 0.0, math.inf)
 
 
 def test_every_column_is_documented() -> None:

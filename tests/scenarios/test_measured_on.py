@@ -230,3 +230,11 @@ def test_an_exported_run_has_the_run_times_of_the_network_that_was_played(log: P
     (column,) = [name for name in rows[0] if "duration" in name]
     expected = [1000 * iteration_s(one, "pcie4-10g", 16, 8) / iteration_s(one, NETWORKS[0], 16, 8) for one in MODELS]
     assert [float(row[column]) for row in rows] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_name_that_only_begins_as_a_registered_one_is_ones_own() -> None:
+    small = get_scenario("philly-64-v1").with_cluster(Cluster.parse("2x32"))
+    small = small.replace(workload=dataclasses.replace(small.workload, jobs=12), tracked_window=None)
+    assert evaluate(small, ["fifo"], [SEED])[0].caveats == {ALL: 12}
+    for name in ("philly-64-v1: ours", "dally-poisson-v1:top=ours", "tiny-v1:jobs=1, links x 0.25", "tiny: ours"):
+        assert evaluate(small.replace(name=name), ["fifo"], [SEED])[0].caveats == {}

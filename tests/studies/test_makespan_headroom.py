@@ -87,7 +87,7 @@ def test_the_command_prints_the_ratio(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_command_of_a_study_ends_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["makespan_headroom", "nowhere", "fifo"])
+    monkeypatch.setattr(sys, "argv", [makespan_headroom.__file__, "nowhere", "fifo"])
     with pytest.raises(SystemExit) as ended:
         run_script(main)
     assert ended.value.code == 2

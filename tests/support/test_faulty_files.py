@@ -232,10 +232,17 @@ def check_fault(name: str, folder: Path, fail: Callable[[int], Any], faults: Ite
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Files but for the logs of TensorBoard, which grow; datasets by their names, because HDF5 writes the time."""
+    """Files but for the logs of TensorBoard, which grow; datasets by their names, because HDF5 writes the time.
+
+    Results tell the command, which names the folder: it is left out.
+    """
     found = {str(one.relative_to(folder)): one for one in folder.rglob("*") if one.is_file()}
+
+    def told(path: Path) -> bytes:
+        return path.read_bytes().replace(bytes(folder), b"")
+
     return {
-        name: b"" if "main_data" in name or name.endswith("metadata.json") else one.read_bytes()
+        name: b"" if "main_data" in name or name.endswith("metadata.json") else told(one)
         for name, one in found.items()
         if "tensorboard" not in name
     }
