@@ -27,12 +27,13 @@ from gpusched_env.evaluation import (
     write_json,
 )
 from gpusched_env.evaluation.runner import Task, result_of
-from gpusched_env.evaluation.tables import BOUND, X_BOUND, metric_words
+from gpusched_env.evaluation.tables import X_BOUND, metric_words
 from gpusched_env.metrics import LEAST_SEEDS, Window, lower_bounds, paired_ratio
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.support.consoles import console as file_console
 from gpusched_env.support.figures import can_draw
+from gpusched_env.support.tables import BOUND
 
 METRICS: Final = ("mean_jct_s", X_BOUND, "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("srtf", "tiresias", "sjf", "random", "fifo")

@@ -8,9 +8,9 @@ from gpusched_env.agents.evaluation import evaluate_policy  # needs torch, which
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.evaluation import RunResult, by_scheduler, evaluate
-from gpusched_env.evaluation.tables import BOUND
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.support.tables import BOUND
 
 
 def measured_ratios(

@@ -185,7 +185,7 @@ def test_users_register_needs_and_declare_them() -> None:
 
 
 def test_needs_are_checked_at_registration_and_before_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for needs, words in ((("sharin",), "unknown need 'sharin': did you mean 'sharing'"), ("types", "write a tuple")):
+    for needs, words in ((("sharinq",), "unknown need 'sharinq': did you mean 'sharing'"), ("types", "write a tuple")):
         with pytest.raises(SchedulerError, match=f"scheduler 'lavish', needs: {words}"):
             register_scheduler("lavish", "all", needs=needs)
 

@@ -64,7 +64,7 @@ def test_lists_of_schedulers(texts: list[str], specs: list[str]) -> None:
         (["fifoo"], "did you mean 'fifo'"),
         (["Ours=fifoo"], "did you mean 'fifo'"),
         (["fifo,order=fair"], "unknown parameter 'order'.*NAME=SPEC comes first"),
-        (["tiresias,polcy=las,fifo"], "unknown parameter 'polcy': did you mean 'policy'"),
+        (["tiresias,polizy=las,fifo"], "unknown parameter 'polizy': did you mean 'policy'"),
         (["A=b=fifo"], "NAME has no comma, colon or ="),
         (["a:b=fifo"], "NAME has no comma, colon or ="),
         (['"x,y"=fifo'], "NAME has no comma, colon or ="),

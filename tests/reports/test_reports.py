@@ -81,6 +81,14 @@ def test_a_report_holds_its_runs(report: str) -> None:
         assert run["links"] is None
 
 
+def test_the_ratios_of_a_report_refer_to_the_label_that_is_named(tmp_path: Path) -> None:
+    results = evaluate("tiny-v1", ["fifo", "srtf"], [0], progress=False, keep_logs=True)
+    for label in ("fifo", "srtf"):
+        write_report(get_scenario("tiny-v1").instance(0), results, tmp_path / "out.html", reference=label)
+        heads = re.findall(r"x (fifo|srtf)\b", (tmp_path / "out.html").read_text(encoding="utf-8"))
+        assert set(heads) == {label}
+
+
 def test_a_report_needs_a_log(tmp_path: Path) -> None:
     results = evaluate("tiny-v1", ["fifo"], [0], progress=False)
     with pytest.raises(GpuschedError, match="keep_logs=True"):
