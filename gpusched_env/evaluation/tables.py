@@ -30,6 +30,8 @@ DEFAULT_METRICS: Final = (
 LINK_METRICS: Final = (*DEFAULT_METRICS[:5], "communication_share", *DEFAULT_METRICS[5:])
 # Metrics that come first if some job has a deadline
 DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
+ONE_FOR_ALL: Final = "every seed gives the same schedules, so all count as one"
+PARTIAL: Final = "left jobs unfinished: times and rho are over those that finished; makespan and x bound need all"
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
     "communication_share": "communication", "rho_fair_share": "rho <= 1", "preemptions_per_job": "preemptions",
@@ -68,13 +70,13 @@ def in_order(groups: Mapping[str, list[RunResult]]) -> list[str]:
 
 def check_columns(names: Sequence[str], where: str = "") -> None:
     """Refuse an unknown column of :func:`comparison_table`, or a ratio without a metric; ``where`` begins errors."""
-    metric = ""
-    for name in names:
+    for before, name in itertools.pairwise(["", *names]):
         if name not in COLUMN_OF and name not in COMPUTED:
             raise GpuschedError(where + unknown_name("metric", name, [*COMPUTED, *COLUMN_OF]))
-        metric = name if name in COLUMN_OF else metric
-        if name == RATIO and not metric:
-            raise GpuschedError(f"{where}{RATIO} of which metric? Name it before, as in mean_jct_s,{RATIO}")
+        if name == RATIO and before not in COLUMN_OF:
+            raise GpuschedError(f"{where}{RATIO} of which metric? Name it just before, as in mean_jct_s,{RATIO}")
+        if name != RATIO and list(names).count(name) > 1:
+            raise GpuschedError(f"{where}{name} is named twice; name it once")
 
 
 def compared(results: Sequence[RunResult], reference: str | None = None) -> tuple[dict[str, list[RunResult]], str]:
@@ -173,25 +175,27 @@ def comparison_table(
     check_columns(metrics)
     groups, first = compared(results, reference)
     given, results = len(results), [run for runs in groups.values() for run in runs]
-    order, scored, before = list(groups), scored_metric(results), ""
-    if not all(run.complete for run in results):
-        metrics = (*metrics, FINISHED)
+    order, scored = list(groups), scored_metric(results)
+    if FINISHED not in metrics and not all(run.complete for run in results):
+        metrics = (FINISHED, *metrics)
     marks, notes = _notes(groups, order)
+    lacking = [name for name in metrics if name in COLUMN_OF and any(name not in run.metrics for run in results)]
+    if lacking:
+        notes.append(("", f"these runs have no {', '.join(lacking)}"))
     if len(results) < given:
-        notes.append(("", "every seed gives the same schedules, so all count as one"))
+        notes.append(("", ONE_FOR_ALL))
     if scored not in metrics and len(order) > 1:
         best = f"; {first} is the best{' that finished all jobs' * (first != order[0])}"
         best *= RATIO in metrics and reference is None
         notes.append(("", f"rows in the order of {metric_words(scored)}{best}"))
     columns, bounds = [Heading("scheduler", text=True)], [Cell(BOUND)]
     rows = {label: [Cell(label, notes=marks[label])] for label in order}
-    for name in metrics:
+    for before, name in itertools.pairwise(["", *metrics]):
         if name == RATIO:
             column, cells, bound, note = _ratio_column(groups, first, before, list(metrics).count(RATIO) > 1)
             notes.append(("", note))
         else:
             column, cells, bound = _column(name, groups, results)
-            before = name if name in COLUMN_OF else before
         columns.append(column)
         bounds.append(bound)
         for label in order:
@@ -203,14 +207,18 @@ def comparison_table(
 
 def metrics_table(results: Sequence[RunResult]) -> Table:
     """Return a table with a row for each metric, a column for each scheduler, the lower bound, and the meanings."""
-    groups = by_scheduler(results)
+    groups, _ = compared(results)
+    given, results = len(results), [run for runs in groups.values() for run in runs]
     names = [Heading(label) for label in (*groups, BOUND)]
     rows = []
     for column in (column for column in ALL_COLUMNS if column.name in results[0].metrics):
         words, cells, bound = _column(column.name, groups, results)
         rows.append(Row([Cell(words.heading), *cells.values(), bound, Cell(column.formula)]))
     columns = [Heading("metric", text=True), *names, Heading("meaning", text=True)]
-    return Table("every metric", columns, rows, sortable=False)
+    partial = [label for label, runs in groups.items() if not all(run.complete for run in runs)]
+    notes = [("", f"{', '.join(partial)} {PARTIAL}")] if partial else []
+    notes += [("", ONE_FOR_ALL)] if len(results) < given else []
+    return Table("every metric", columns, rows, sortable=False, notes=notes)
 
 
 def print_comparison(
@@ -237,8 +245,6 @@ def _column(
     name: str, groups: Mapping[str, list[RunResult]], results: Sequence[RunResult]
 ) -> tuple[Heading, dict[str, Cell], Cell]:
     """Return the heading of a column, its cell for each scheduler, and that of the bound."""
-    if name not in COMPUTED and any(name not in run.metrics for run in results):
-        raise GpuschedError(f"metric {name!r}: these runs have none; leave it out")
     means = {label: mean_interval([_value(name, run) for run in runs]) for label, runs in groups.items()}
     unit = unit_of(name, means.values())
     one_per_seed = list({result.seed: result for result in results}.values())
@@ -250,7 +256,7 @@ def _column(
 def _value(name: str, run: RunResult) -> float:
     if name == X_BOUND:
         return run.against_bound()
-    return run.metrics["finished"] / run.metrics["jobs"] if name == FINISHED else run.metrics[name]
+    return run.metrics["finished"] / run.metrics["jobs"] if name == FINISHED else run.metrics.get(name, math.nan)
 
 
 def _ratio_column(
@@ -274,8 +280,8 @@ def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: st
         return Cell("-")
     if runs is reference:
         return Cell("1", 1.0, interval=Interval(1.0, 1.0, 1.0, len(runs)))
-    other = {run.seed: run.metrics[metric] for run in reference}
-    pairs = [(run.metrics[metric], other[run.seed]) for run in runs if run.seed in other]
+    other = {run.seed: _value(metric, run) for run in reference}
+    pairs = [(_value(metric, run), other[run.seed]) for run in runs if run.seed in other]
     if not pairs or not all(0 < value < math.inf for pair in pairs for value in pair):
         return Cell("-")
     ratio = paired_ratio(*zip(*pairs, strict=True))
@@ -305,6 +311,9 @@ def _notes(
     for needs, labels in lacking.items():
         if needs:
             told.append((labels, next(letters), f"outside its domain: the problem lacks {', '.join(needs)}"))
+    partial = [label for label in order if not all(run.complete for run in groups[label])]
+    if partial:
+        told.append((partial, next(letters), PARTIAL))
     same = [labels for labels in alike.values() if len(labels) > 1]
     told += [(labels, next(letters), f"equal event logs on every seed: {', '.join(labels)}") for labels in same]
     marks = {label: [mark for labels, mark, _ in told if label in labels] for label in order}

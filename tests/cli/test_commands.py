@@ -152,7 +152,6 @@ def test_results_on_standard_output_are_alone_there() -> None:
         (("--columns", "ratio,mean_jct_s"), "--columns ratio of which metric? Name it before"),
         (("--output", "foo-"), "the file's name must end in .json or .csv or .tex or .md"),
         (("--reference", "fif"), "--reference unknown label 'fif': did you mean 'fifo'"),
-        (("--columns", "deadlines_met"), "metric 'deadlines_met': these runs have none"),
         (("--latex", "--json"), "--json and --latex: give one of them"),
     ],
 )

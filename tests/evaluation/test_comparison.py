@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult, comparison_table, evaluate
-from gpusched_env.evaluation.tables import DEFAULT_METRICS, compared
+from gpusched_env.evaluation.tables import DEFAULT_METRICS, compared, metrics_table
 from gpusched_env.metrics import COLUMNS, Interval
 from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.support.consoles import Shown, in_latex, in_markdown
@@ -101,7 +101,9 @@ def test_a_ratio_to_zero_is_a_dash() -> None:
     assert "undefined" not in notes(comparison_table(runs()))
 
 
-@pytest.mark.parametrize("columns", [["ratio", "mean_jct_s"], ["x_bound", "ratio"]])
+@pytest.mark.parametrize(
+    "columns", [["ratio", "mean_jct_s"], ["x_bound", "ratio"], ["mean_jct_s", "ratio", "x_bound", "ratio"]]
+)
 def test_a_ratio_without_a_metric_before_it_is_refused(columns: list[str]) -> None:
     with pytest.raises(GpuschedError, match="ratio of which metric"):
         comparison_table(runs(), columns)
@@ -124,6 +126,38 @@ def test_ratios_of_means_over_finished_jobs_are_dashes_and_refer_to_a_whole_row(
     assert column(table, "x b (mean JCT)") == ["-", "-", "1", ""]
     assert [cell.split()[0] for cell in column(table, "x b (deadlines met)")[:3]] == ["1.500", "1.167", "1"]
     assert "- = over only those jobs that finished" in notes(table)
+
+
+def test_a_column_that_is_named_twice_is_refused() -> None:
+    with pytest.raises(GpuschedError, match="makespan_s is named twice"):
+        comparison_table(runs(), ["makespan_s", "utilisation", "makespan_s"])
+
+
+def test_a_metric_that_the_runs_lack_is_a_column_of_dashes_with_a_note() -> None:
+    """An error after long runs would lose their results."""
+    table = comparison_table(runs(), ["deadlines_met", "ratio", "mean_jct_s"])
+    assert column(table, "deadlines met [%]") == ["-", "-", "-", ""]
+    assert column(table, "x a") == ["1", "-", "-", ""]
+    assert "these runs have no deadlines_met" in notes(table)
+    assert "these runs have no" not in notes(comparison_table(runs()))
+
+
+def test_means_over_finished_jobs_are_marked_and_the_share_stays_in_sight() -> None:
+    table = comparison_table(changed(runs(), "b", finished=3.0, jobs=4.0))
+    assert [row.cells[0].text for row in table.rows if row.cells[0].notes] == ["b"]
+    assert "a left jobs unfinished: times and rho are over those that finished" in notes(table)
+    assert "finished [%]" in [one.heading for one in table.fitting(50).columns]
+    assert "unfinished" not in notes(comparison_table(runs()))
+    assert "b left jobs unfinished" in notes(metrics_table(changed(runs(), "b", finished=3.0, jobs=4.0)))
+
+
+def test_the_table_of_every_metric_compares_what_the_first_table_compares() -> None:
+    found = [dataclasses.replace(run, digest=run.label) for run in runs({"b": [2.0] * 5, "a": [1.0] * 5})]
+    table = metrics_table(found)
+    assert [one.heading for one in table.columns] == ["metric", "a", "b", "lower bound", "meaning"]
+    assert not any("±" in cell.whole for row in table.rows for cell in row.cells)
+    assert "every seed gives the same schedules" in notes(table)
+    assert "every seed" not in notes(metrics_table(runs()))
 
 
 def test_rows_in_the_order_of_a_metric_without_column_say_so() -> None:
@@ -222,9 +256,9 @@ def test_deadlines_sort_rows_but_the_reference_finished_all_jobs() -> None:
     some = changed(found, "a", jobs=2.0)
     table = comparison_table(some, ["deadlines_met", "ratio", "mean_tardiness_s", "ratio", "mean_jct_s", "ratio"])
     assert [row.cells[0].text for row in table.rows] == ["a", "b", "c", "lower bound"]
-    assert [row.cells[2].text for row in table.rows] == ["1.500", "1", "0.500", ""]
-    assert [row.cells[4].text for row in table.rows] == ["-", "1", "1.000", ""]
-    assert [row.cells[6].text for row in table.rows][:2] == ["-", "1"]
+    assert [row.cells[3].text for row in table.rows] == ["1.500", "1", "0.500", ""]
+    assert [row.cells[5].text for row in table.rows] == ["-", "1", "1.000", ""]
+    assert [row.cells[7].text for row in table.rows][:2] == ["-", "1"]
     told = notes(comparison_table(some, ["mean_jct_s", "ratio"]))
     assert "rows in the order of deadlines met; b is the best that finished all jobs" in told
     assert "rows in the order" not in notes(table)
