@@ -45,10 +45,12 @@ class Files:
         """Return the seeds whose event logs are needed: all for a plot, the first one for a page."""
         return seeds if self.plot is not None else seeds[: self.report is not None]
 
-    def write(self, scenario: Scenario, results: list[RunResult], note: str, reference: str | None = None) -> None:
+    def write(
+        self, scenario: Scenario, results: list[RunResult], note: str, reference: str | None = None, metric: str = ""
+    ) -> None:
         """Draw the runs whose event logs were kept."""
         if self.plot is not None:
-            _draw(scenario, results, self.plot, reference)
+            _draw(scenario, results, self.plot, reference, metric)
         if self.report is not None:
             _report(scenario, results, self.report, note, reference)
 
@@ -172,7 +174,7 @@ def compare(
 def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: Files, out: IO[str]) -> None:
     """Print and write a comparison."""
     from gpusched_env.cli.parsing import not_for_reports
-    from gpusched_env.evaluation.tables import comparison_table, spread_in_words, usual_metrics
+    from gpusched_env.evaluation.tables import comparison_table, ratio_metric, spread_in_words, usual_metrics
 
     metrics = shape.columns or usual_metrics(results, scenario.network.topology is not None)
     table = comparison_table(results, metrics, shape.reference)
@@ -181,7 +183,7 @@ def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: 
     table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table)
-    files.write(scenario, results, note, shape.reference)
+    files.write(scenario, results, note, shape.reference, ratio_metric(metrics, results))
 
 
 def export(
@@ -277,15 +279,16 @@ def spread_note(scenario: Scenario, seed: int) -> str:
 def _title(results: Sequence[RunResult]) -> str:
     """Return what determines a result: the scenario and its fingerprint, the seeds, the version."""
     from gpusched_env.cli.parsing import seed_range
+    from gpusched_env.evaluation.tables import apart
 
     first = results[0]
     window = "" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} measured"
-    seeds = sorted({result.seed for result in results})
+    seeds = sorted({result.seed for result in apart(results)})
     drawn = f"{len(seeds)} " * (len(seeds) > 1) + seed_range(seeds)
     return f"{first.scenario} ({first.fingerprint[:12]}), {drawn}{window}, gpusched-env {__version__}"
 
 
-def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None) -> None:
+def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None, metric: str) -> None:
     """Plot the runs of a comparison, in the order of its table."""
     from gpusched_env.evaluation import plot_runs
     from gpusched_env.evaluation.tables import compared
@@ -293,7 +296,7 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: s
     groups, first = compared(results, reference)
     logs = {label: [run.log for run in runs if run.log is not None] for label, runs in groups.items()}
     instances = [scenario.instance(run.seed) for run in groups[first]]
-    plot_runs(instances, logs, path, _title(results), results[0].window, first)
+    plot_runs(instances, logs, path, _title(results), results[0].window, first, metric)
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str, reference: str | None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.schedule_panel import draw_schedule
+from gpusched_env.evaluation.tables import COUNT_ALL, metric_words
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import (
     LEAST_SEEDS,
@@ -20,6 +21,7 @@ from gpusched_env.metrics import (
     job_times,
     jobs_waiting,
     paired_ratio,
+    summarise,
 )
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.problem.instance import Instance
@@ -42,12 +44,13 @@ def plot_runs(
     title: str = "",
     window: Window | None = None,
     reference: str | None = None,
+    metric: str = "mean_jct_s",
 ) -> Figure:
     """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each scheduler.
 
     The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, the other
-    lines are means over the seeds, and a panel shows the mean JCT of each seed / that of the reference. A single run is
-    also drawn as a Gantt chart.
+    lines are means over the seeds, and a panel shows the ``metric`` of each seed / that of the reference. A single run
+    is also drawn as a Gantt chart.
 
     Parameters
     ----------
@@ -56,6 +59,7 @@ def plot_runs(
     path : figure to save, .png, .svg or .pdf; None = do not save
     window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
     reference : label to which the seeds of several seeds refer; None = the first that finished all jobs, or the first
+    metric : name of one of :data:`gpusched_env.metrics.COLUMNS`, for the panel of several seeds
 
     Raises
     ------
@@ -94,7 +98,8 @@ def plot_runs(
         ((problem, log),) = next(iter(runs.values()))
         _draw_schedule(figure.add_subplot(grid[2, :]), problem, log)
     elif several:
-        _draw_seeds(figure.add_subplot(grid[2, :]), jcts, reference and reference.replace("$", r"\$"))
+        values = {label: np.array([_value(*run, window, metric) for run in played]) for label, played in runs.items()}
+        _draw_seeds(figure.add_subplot(grid[2, :]), values, reference and reference.replace("$", r"\$"), metric)
     told = f"left: jobs of all {len(problems)} seeds; right: means over the seeds" if len(problems) > 1 else None
     legend = figure.legend(
         jct.get_lines(),
@@ -128,26 +133,36 @@ def _draw_jct(axes: Axes, jcts: Mapping[str, list[np.ndarray]]) -> None:
     tidy(axes)
 
 
-def _draw_seeds(axes: Axes, jcts: Mapping[str, list[np.ndarray]], reference: str | None) -> None:
-    """Draw a point for each seed: mean JCT / that of the reference; a bar is the interval of their geometric mean."""
-    means = {label: np.array([np.mean(jct_s) for jct_s in seeds]) for label, seeds in jcts.items()}
-    whole = [label for label, mean in means.items() if np.isfinite(mean).all()]
-    first = reference if reference is not None else next(iter(whole), next(iter(means)))
-    for number, (label, values) in enumerate(means.items()):
-        style = _style(number, len(means))
-        ratios = values / means[first]
+def _value(instance: Instance, log: EventLog, window: Window | None, metric: str) -> float:
+    """Return a metric of a run; NaN if it leaves out jobs that did not finish, 0 if the run has none: no ratio."""
+    numbers = summarise(instance, log, window=window)
+    whole = metric in COUNT_ALL or numbers["finished"] >= numbers["jobs"]
+    return numbers.get(metric, 0.0) if whole else np.nan
+
+
+def _draw_seeds(axes: Axes, values: Mapping[str, np.ndarray], reference: str | None, metric: str) -> None:
+    """Draw a point for each seed: its metric / that of the reference; a bar is the interval of their geometric mean."""
+    whole = [label for label, mine in values.items() if np.isfinite(mine).all()]
+    first = reference if reference is not None else next(iter(whole), next(iter(values)))
+    intervals = len(values[first]) >= LEAST_SEEDS
+    for number, (label, mine) in enumerate(values.items()):
+        style = _style(number, len(values))
+        ratios = np.full(len(mine), np.nan)
+        np.divide(mine, values[first], out=ratios, where=values[first] > 0)
         if not np.isfinite(ratios).any():
-            why = f"{label if first in whole else first} left jobs unfinished"
+            lacking = [one for one in (label, first) if one not in whole]
+            why = f"{lacking[0]} left jobs unfinished" if lacking else "undefined"
             axes.text(0.01, number, why, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         axes.plot(ratios, np.full(len(ratios), number), "o", color=style["color"], alpha=0.45, markersize=4)
-        if label != first and len(ratios) >= LEAST_SEEDS and np.isfinite(ratios).all():
-            ratio = paired_ratio(values, means[first])
+        if label != first and intervals and np.isfinite(ratios).all() and (ratios > 0).all():
+            ratio = paired_ratio(mine, values[first])
             axes.plot([ratio.low, ratio.high], [number, number], color=style["color"], linewidth=2.5)
             axes.plot(ratio.mean, number, "D", color=style["color"], markeredgecolor="white")
     axes.axvline(1, color="#777777", linewidth=0.9, zorder=0.5)
-    axes.set_yticks(range(len(means)), ["\n".join(_lines(label)) for label in means], fontsize=8)
-    axes.set_ylim(len(means) - 0.5, -0.5)
-    axes.set_xlabel(f"mean JCT of each seed / that of {first}; diamond and bar: geometric mean, 95 % interval")
+    axes.set_yticks(range(len(values)), ["\n".join(_lines(label)) for label in values], fontsize=8)
+    axes.set_ylim(len(values) - 0.5, -0.5)
+    how = "; diamond and bar: geometric mean, 95 % interval" * intervals
+    axes.set_xlabel(f"{metric_words(metric)} of each seed / that of {first}{how}")
     tidy(axes)
 
 

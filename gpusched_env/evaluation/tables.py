@@ -32,6 +32,7 @@ LINK_METRICS: Final = (*DEFAULT_METRICS[:5], "communication_share", *DEFAULT_MET
 DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
 ONE_FOR_ALL: Final = "every seed gives the same schedules, so all count as one"
 PARTIAL: Final = "left jobs unfinished: times and rho are over those that finished; makespan and x bound need all"
+COUNT_ALL: Final = DEADLINE_METRICS[:3]  # metrics that count unfinished jobs, so that they can be compared without
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
     "communication_share": "communication", "rho_fair_share": "rho <= 1", "preemptions_per_job": "preemptions",
@@ -68,6 +69,11 @@ def in_order(groups: Mapping[str, list[RunResult]]) -> list[str]:
     return sorted(groups, key=key)
 
 
+def ratio_metric(metrics: Sequence[str], results: Iterable[RunResult]) -> str:
+    """Return the metric of the first ratio among columns; without a ratio, that by which tables sort schedulers."""
+    return metrics[metrics.index(RATIO) - 1] if RATIO in metrics else scored_metric(results)
+
+
 def check_columns(names: Sequence[str], where: str = "") -> None:
     """Refuse an unknown column of :func:`comparison_table`, or a ratio without a metric; ``where`` begins errors."""
     for before, name in itertools.pairwise(["", *names]):
@@ -90,7 +96,7 @@ def compared(results: Sequence[RunResult], reference: str | None = None) -> tupl
     GpuschedError : the results cannot be compared, or the reference is unknown
     """
     by_scheduler(results)
-    groups = by_scheduler(_apart(sorted(results, key=lambda result: result.seed)))
+    groups = by_scheduler(apart(sorted(results, key=lambda result: result.seed)))
     groups = {label: groups[label] for label in in_order(groups)}
     if reference is not None and reference not in groups:
         raise GpuschedError(f"reference: {unknown_name('label', reference, groups)}")
@@ -119,6 +125,18 @@ def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
         if len({result.seed for result in group}) < len(group):
             raise GpuschedError(f"scheduler {label!r} has two results for one seed; name one of them, as in ours=SPEC")
     return groups
+
+
+def apart(results: Sequence[RunResult]) -> Sequence[RunResult]:
+    """Return the results without repetitions: those of one seed if all gave the same schedules, metrics and bounds."""
+
+    def gave(run: RunResult) -> tuple[str, str]:
+        return run.digest, repr((run.metrics, run.bounds))  # of a text, NaN equals NaN
+
+    first = {run.label: run for run in reversed(results)}
+    if all(gave(run) == gave(first[run.label]) for run in results):
+        return [run for run in results if run is first[run.label]]
+    return results
 
 
 def metric_words(metric: str) -> str:
@@ -229,18 +247,6 @@ def print_comparison(
     out.print(comparison_table(results, metrics).fitting(out.width))
 
 
-def _apart(results: Sequence[RunResult]) -> Sequence[RunResult]:
-    """Return the results without repetitions: those of one seed if all gave the same schedules, metrics and bounds."""
-
-    def gave(run: RunResult) -> tuple[str, str]:
-        return run.digest, repr((run.metrics, run.bounds))  # of a text, NaN equals NaN
-
-    first = {run.label: run for run in reversed(results)}
-    if all(gave(run) == gave(first[run.label]) for run in results):
-        return [run for run in results if run is first[run.label]]
-    return results
-
-
 def _column(
     name: str, groups: Mapping[str, list[RunResult]], results: Sequence[RunResult]
 ) -> tuple[Heading, dict[str, Cell], Cell]:
@@ -291,7 +297,7 @@ def _ratio(runs: Sequence[RunResult], reference: Sequence[RunResult], metric: st
 
 def _comparable(runs: Sequence[RunResult], metric: str) -> bool:
     """Return whether a metric is over the same jobs in every run: all finished, or it also counts the others."""
-    return metric in DEADLINE_METRICS[:3] or all(run.complete for run in runs)
+    return metric in COUNT_ALL or all(run.complete for run in runs)
 
 
 def _notes(
@@ -346,5 +352,5 @@ def _caption(results: Sequence[RunResult]) -> str:
 
 def spread_in_words(results: Sequence[RunResult]) -> str:
     """Return what the cells of a table of results hold, after a comma; "" for one seed."""
-    seeds = len({run.seed for run in _apart(results)})
+    seeds = len({run.seed for run in apart(results)})
     return f", mean{' ± 95 % interval' * (seeds >= LEAST_SEEDS)}" * (seeds > 1)

@@ -149,7 +149,7 @@ def test_results_on_standard_output_are_alone_there() -> None:
     ("options", "words"),
     [
         (("--columns", "mean_jtc_s"), "--columns unknown metric 'mean_jtc_s': did you mean 'mean_jct_s'"),
-        (("--columns", "ratio,mean_jct_s"), "--columns ratio of which metric? Name it before"),
+        (("--columns", "ratio,mean_jct_s"), "--columns ratio of which metric? Name it just before"),
         (("--output", "foo-"), "the file's name must end in .json or .csv or .tex or .md"),
         (("--reference", "fif"), "--reference unknown label 'fif': did you mean 'fifo'"),
         (("--latex", "--json"), "--json and --latex: give one of them"),
@@ -178,23 +178,25 @@ def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
 
 def test_the_figure_of_a_comparison_is_that_of_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same order, labels and reference; on a log, whose seeds have one problem, all seeds count as one."""
-    drawn: list[tuple[list[str], int, str]] = []
+    drawn: list[tuple[list[str], int, str, str]] = []
 
     def remember(instances: list[Instance], logs: dict[str, list[EventLog]], *more: Any) -> None:
-        drawn.append((list(logs), len(instances), more[-1]))
+        drawn.append((list(logs), len(instances), *more[-2:]))
 
     monkeypatch.setattr("gpusched_env.evaluation.plot_runs", remember)
     common = ("compare", "--schedulers", "fifo,b=las,srtf", "--seeds", "3", "--columns", "mean_jct_s,ratio")
     assert gpusched(*common, *TINY, "--plot", tmp_path / "p.svg", "--output", tmp_path / "t.md").exit_code == 0
     header, _, *rows = [line for line in (tmp_path / "t.md").read_text("utf-8").splitlines() if line.startswith("|")]
     labels = [re.sub("<.*", "", row.split("|")[1]).strip() for row in rows[:-1]]
-    assert drawn == [(labels, 3, labels[0])]
+    assert drawn == [(labels, 3, labels[0], "mean_jct_s")]
     assert f"| x {labels[0]} |" in header
     log = tmp_path / "jobs.csv"
     log.write_text("id,submit,gpus,runtime\n" + "".join(f"{n},{n},4,{100 - n}\n" for n in range(8)))
     same = ("--workload", f"csv:{log}", "--cluster", "1x8", "--plot", tmp_path / "p.svg", "--reference", "fifo")
-    assert gpusched(*common, *same).exit_code == 0
-    assert drawn[1][1:] == (1, "fifo")
+    told = gpusched(*common[:-1], "makespan_s,ratio", *same)
+    assert told.exit_code == 0
+    assert drawn[1][1:] == (1, "fifo", "makespan_s")
+    assert ", seed 200000, " in told.stdout
 
 
 def test_a_narrow_terminal_shows_fewer_columns_not_cut_ones(monkeypatch: pytest.MonkeyPatch) -> None:

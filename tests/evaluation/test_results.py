@@ -310,6 +310,27 @@ def test_a_figure_says_which_rows_left_jobs_unfinished() -> None:
     assert [text.get_text() for text in seeds.texts] == ["cut left jobs unfinished"] * 2
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_the_panel_of_seeds_shows_the_metric_that_is_named(seeds: int) -> None:
+    instances = [random_instance(seed, jobs=30) for seed in range(seeds)]
+    logs = {name: [play(one, key, preemptive) for one in instances] for name, (key, preemptive) in PLAYERS.items()}
+    spans = {
+        name: np.array([summarise(*one)["makespan_s"] for one in zip(instances, mine, strict=True)])
+        for name, mine in logs.items()
+    }
+    panel = plot_runs(instances, logs, reference="fifo", metric="makespan_s").axes[3]
+    points = [line.get_xdata() for line in panel.lines if line.get_marker() == "o"]
+    for name, drawn in zip(logs, points, strict=True):
+        np.testing.assert_allclose(drawn, spans[name] / spans["fifo"])
+    assert panel.get_xlabel().startswith("makespan of each seed / that of fifo")
+    assert ("diamond" in panel.get_xlabel()) is (seeds >= 3)
+    diamonds = [line for line in panel.lines if line.get_marker() == "D"]
+    assert len(diamonds) == (2 if seeds >= 3 else 0)
+    lacking = plot_runs(instances, logs, metric="deadlines_met").axes[3]
+    assert {text.get_text() for text in lacking.texts} == {"undefined"}
+    assert not any(np.isfinite(line.get_xdata()).any() for line in lacking.lines if line.get_marker() == "o")
+
+
 @pytest.mark.parametrize("label", [r"$\foo$", "$x$", r"a\b", "$", r"\$x\$", "_x"])
 def test_labels_are_no_mathematics(label: str, tmp_path: Path) -> None:
     """Matplotlib would refuse the first one, and leave the last one out of the legend."""
