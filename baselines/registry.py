@@ -127,9 +127,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     load_plugins()
     label, spec = split_name(spec)
     name, _, rest = spec.partition(":")
-    check_label(label or "")
-    if label in BASELINES and label not in (name, name in BASELINES and BASELINES[name].variant_of):
-        raise SchedulerError(f"scheduler {spec!r}: {label!r} is the name of another scheduler; choose another NAME")
+    check_label(label or "", spec)
     if name in BASELINES:
         named = name == LEARNED and "agent" not in overrides
         baseline, rest = _agent(rest, str(overrides.get("path", ""))) if named else (BASELINES[name], rest)
@@ -171,10 +169,14 @@ def split_name(text: str) -> tuple[str | None, str]:
     return match[1], match[2]
 
 
-def check_label(label: str) -> None:
-    """Refuse a name of a user that breaks the lines of files, or that tables give to another row."""
-    if not label.isprintable() or label == BOUND:
-        raise SchedulerError(f"the name {label!r} in tables: it must be printable characters and not {BOUND!r}")
+def check_label(label: str, spec: str) -> None:
+    """Refuse a name of a user that ``NAME=SPEC`` cannot have, that breaks lines, or that means another row."""
+    if not label.isprintable() or label == BOUND or set(label) & set(",:="):
+        told = f"it must be printable characters without a comma, colon or =, and not {BOUND!r}"
+        raise SchedulerError(f"the name {label!r} in tables: {told}")
+    name = spec.partition(":")[0]
+    if label in BASELINES and label not in (name, name in BASELINES and BASELINES[name].variant_of):
+        raise SchedulerError(f"scheduler {spec!r}: {label!r} is the name of another scheduler; choose another NAME")
 
 
 def _agent(rest: str, path: str) -> tuple[Baseline, str]:

@@ -97,21 +97,12 @@ def evaluate(
         leaves jobs waiting forever
     Interrupted : Ctrl-C was pressed; the exception has the results of the finished runs
     """
-    from gpusched_env.baselines import domains, registry
-
     if isinstance(scenario, str):
         from gpusched_env.scenarios import get_scenario
 
         scenario = get_scenario(scenario)
-    names: list[str | None] = list(schedulers) if isinstance(schedulers, Mapping) else [None] * len(schedulers)
-    players = list(schedulers.values() if isinstance(schedulers, Mapping) else schedulers)
-    draws = list(seeds)
-    if not players or not draws:
-        raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
+    names, players, draws = _asked(schedulers, seeds)
     check_workers(workers)
-    for name, player in zip(names, players, strict=True):  # what is unknown raises an error before the first run
-        registry.check_label(name or "")
-        domains.needs_of(fresh_player(player))
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.
@@ -131,6 +122,34 @@ def evaluate(
     finally:
         _desk.clear()
     return Results(found[place] for place in sorted(found))
+
+
+def _asked(
+    schedulers: Sequence[str | Scheduler] | Mapping[str, str | Scheduler], seeds: Iterable[int]
+) -> tuple[list[str | None], list[str | Scheduler], list[int]]:
+    """Return the names, schedulers and seeds of :func:`evaluate`; what is wrong is refused before the first run."""
+    from gpusched_env.baselines import domains, registry
+    from gpusched_env.simulator import Scheduler
+
+    if not isinstance(schedulers, Iterable) or isinstance(schedulers, str):
+        raise GpuschedError(f"evaluate: schedulers is {schedulers!r}; give a list, such as ['fifo', 'srtf']")
+    if not isinstance(seeds, Iterable) or isinstance(seeds, str):
+        raise GpuschedError(f"evaluate: seeds is {seeds!r}; give a list, such as [0, 1] or range(2)")
+    players = list(schedulers.values() if isinstance(schedulers, Mapping) else schedulers)
+    names: list[str | None] = list(schedulers) if isinstance(schedulers, Mapping) else [None] * len(players)
+    draws = list(seeds)
+    if not players or not draws:
+        raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
+    if len(set(draws)) < len(draws):
+        raise GpuschedError("evaluate: seeds has one seed twice; give each once")
+    for name, player in zip(names, players, strict=True):
+        if not isinstance(player, str | Scheduler):
+            raise GpuschedError(f"evaluate: scheduler {player!r}: give a spec, or an object such as MyScheduler()")
+        if not isinstance(name, str | None):
+            raise GpuschedError(f"evaluate: the name {name!r} of a scheduler: give a text")
+        registry.check_label(name or "", _called(player)[1])
+        domains.needs_of(fresh_player(player))
+    return names, players, draws
 
 
 def drawn(task: Task) -> Instance:

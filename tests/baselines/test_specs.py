@@ -96,10 +96,21 @@ def test_no_constructor_is_called_that_may_fail_after_a_run() -> None:
     assert [run.label for run in found] == [found[0].scheduler.name, "fifo"]
 
 
-@pytest.mark.parametrize("name", ["a\nb", "lower bound"])
-def test_names_of_a_mapping_are_checked_before_the_runs(name: str) -> None:
-    with pytest.raises(GpuschedError, match="must be printable characters and not 'lower bound'"):
-        evaluate("tiny-v1", {name: "fifo"}, [1], progress=False)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a\nb", "must be printable characters"),
+        ("lower bound", "and not 'lower bound'"),
+        ("a,b", "without a comma, colon or ="),
+        ("srtf", "'srtf' is the name of another scheduler"),
+        (1, "the name 1 of a scheduler: give a text"),
+    ],
+)
+def test_names_of_a_mapping_are_checked_before_the_runs(name: str, words: str) -> None:
+    for player in ("fifo", Filed(__file__)):
+        with pytest.raises(GpuschedError, match=words):
+            evaluate("tiny-v1", {name: player}, [1], progress=False)
+    assert evaluate("tiny-v1", {"fifo": make_scheduler("fifo")}, [1], progress=False)[0].label == "fifo"
 
 
 def test_names_stand_before_specs() -> None:

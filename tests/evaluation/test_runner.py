@@ -82,6 +82,13 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
         ((SCENARIO, ["fifo"], []), "at least one"),
         ((SCENARIO, ["fifo", "fifi"], [0]), "did you mean"),
         (("tiny-v9", ["fifo"], [0]), "tiny-v1"),
+        ((SCENARIO, "fifo,srtf", [0]), "schedulers is 'fifo,srtf'; give a list"),
+        ((SCENARIO, Forgetful(), [0]), "give a list"),
+        ((SCENARIO, Forgetful, [0]), "give a list"),
+        ((SCENARIO, [Forgetful], [0]), "give a spec, or an object"),
+        ((SCENARIO, {"mine": Forgetful}, [0]), "give a spec, or an object"),
+        ((SCENARIO, ["fifo"], 3), "seeds is 3; give a list"),
+        ((SCENARIO, ["fifo"], [1, 2, 1]), "one seed twice"),
     ):
         with pytest.raises(GpuschedError, match=reason):
             evaluate(*arguments)
