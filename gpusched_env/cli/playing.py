@@ -296,7 +296,7 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: s
     groups, first = compared(results, reference)
     logs = {label: [run.log for run in runs if run.log is not None] for label, runs in groups.items()}
     instances = [scenario.instance(run.seed) for run in groups[first]]
-    plot_runs(instances, logs, path, _title(results), results[0].window, first, metric)
+    plot_runs(instances, logs, path, _title(results), results[0].window, (first, metric))
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str, reference: str | None) -> None:

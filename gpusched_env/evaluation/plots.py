@@ -43,14 +43,13 @@ def plot_runs(
     path: str | Path | None = None,
     title: str = "",
     window: Window | None = None,
-    reference: str | None = None,
-    metric: str = "mean_jct_s",
+    ratio: tuple[str | None, str] = (None, "mean_jct_s"),
 ) -> Figure:
     """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each scheduler.
 
     The axis of JCT is logarithmic. With several seeds, the distribution is that of the jobs of all seeds, the other
-    lines are means over the seeds, and a panel shows the ``metric`` of each seed / that of the reference. A single run
-    is also drawn as a Gantt chart.
+    lines are means over the seeds, and a panel shows the ratios of each seed to a reference. A single run is also
+    drawn as a Gantt chart.
 
     Parameters
     ----------
@@ -58,8 +57,8 @@ def plot_runs(
     logs : label -> event log of a run of the problem, or one log for each problem
     path : figure to save, .png, .svg or .pdf; None = do not save
     window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
-    reference : label to which the seeds of several seeds refer; None = the first that finished all jobs, or the first
-    metric : name of one of :data:`gpusched_env.metrics.COLUMNS`, for the panel of several seeds
+    ratio : label of the reference of several seeds, None = the first that finished all jobs, or the first; and the
+        metric, a name of :data:`gpusched_env.metrics.COLUMNS`
 
     Raises
     ------
@@ -84,6 +83,7 @@ def plot_runs(
         label: [job_times(problem, log)["jct_s"][tracked(problem, window)] for problem, log in played]
         for label, played in runs.items()
     }
+    reference, metric = ratio
     single, several = len(logs) == len(problems) == 1, len(logs) > 1 < len(problems)
     # [inch] below the curves: a Gantt chart, or a line for each scheduler
     below = 4.5 * single + (0.8 + 0.14 * len(logs) + 0.12 * sum(map(len, map(_lines, logs)))) * several

@@ -181,7 +181,7 @@ def test_the_figure_of_a_comparison_is_that_of_its_table(tmp_path: Path, monkeyp
     drawn: list[tuple[list[str], int, str, str]] = []
 
     def remember(instances: list[Instance], logs: dict[str, list[EventLog]], *more: Any) -> None:
-        drawn.append((list(logs), len(instances), *more[-2:]))
+        drawn.append((list(logs), len(instances), *more[-1]))
 
     monkeypatch.setattr("gpusched_env.evaluation.plot_runs", remember)
     common = ("compare", "--schedulers", "fifo,b=las,srtf", "--seeds", "3", "--columns", "mean_jct_s,ratio")

@@ -281,7 +281,7 @@ def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
 def test_a_figure_of_several_seeds_has_the_jobs_of_all() -> None:
     instances = [random_instance(seed, jobs=40) for seed in range(3)]
     logs = [play(instance) for instance in instances]
-    jct, use, _, seeds = plot_runs(instances, {"fifo": logs, "again": logs}, reference="again").axes
+    jct, use, _, seeds = plot_runs(instances, {"fifo": logs, "again": logs}, ratio=("again", "mean_jct_s")).axes
     assert [list(line.get_xdata()) for line in seeds.lines[:2]] == [[1.0] * 3, [1.0, 1.0]]  # seeds, interval
     pooled = np.sort(np.concatenate([job_times(*one)["jct_s"] for one in zip(instances, logs, strict=True)]))
     times, shares = jct.lines[0].get_data()
@@ -306,7 +306,7 @@ def test_a_figure_says_which_rows_left_jobs_unfinished() -> None:
     seeds = plot_runs(instances, logs).axes[3]
     assert "that of fifo;" in seeds.get_xlabel()
     assert [text.get_text() for text in seeds.texts] == ["cut left jobs unfinished"]
-    seeds = plot_runs(instances, logs, reference="cut").axes[3]
+    seeds = plot_runs(instances, logs, ratio=("cut", "mean_jct_s")).axes[3]
     assert [text.get_text() for text in seeds.texts] == ["cut left jobs unfinished"] * 2
 
 
@@ -318,7 +318,7 @@ def test_the_panel_of_seeds_shows_the_metric_that_is_named(seeds: int) -> None:
         name: np.array([summarise(*one)["makespan_s"] for one in zip(instances, mine, strict=True)])
         for name, mine in logs.items()
     }
-    panel = plot_runs(instances, logs, reference="fifo", metric="makespan_s").axes[3]
+    panel = plot_runs(instances, logs, ratio=("fifo", "makespan_s")).axes[3]
     points = [line.get_xdata() for line in panel.lines if line.get_marker() == "o"]
     for name, drawn in zip(logs, points, strict=True):
         np.testing.assert_allclose(drawn, spans[name] / spans["fifo"])
@@ -326,7 +326,7 @@ def test_the_panel_of_seeds_shows_the_metric_that_is_named(seeds: int) -> None:
     assert ("diamond" in panel.get_xlabel()) is (seeds >= 3)
     diamonds = [line for line in panel.lines if line.get_marker() == "D"]
     assert len(diamonds) == (2 if seeds >= 3 else 0)
-    lacking = plot_runs(instances, logs, metric="deadlines_met").axes[3]
+    lacking = plot_runs(instances, logs, ratio=(None, "deadlines_met")).axes[3]
     assert {text.get_text() for text in lacking.texts} == {"undefined"}
     assert not any(np.isfinite(line.get_xdata()).any() for line in lacking.lines if line.get_marker() == "o")
 
@@ -336,7 +336,9 @@ def test_labels_are_no_mathematics(label: str, tmp_path: Path) -> None:
     """Matplotlib would refuse the first one, and leave the last one out of the legend."""
     instances = [random_instance(seed, jobs=5) for seed in range(3)]
     logs = [play(instance) for instance in instances]
-    figure = plot_runs(instances, {label: logs, "b": logs}, tmp_path / "a.svg", title=label, reference=label)
+    figure = plot_runs(
+        instances, {label: logs, "b": logs}, tmp_path / "a.svg", title=label, ratio=(label, "mean_jct_s")
+    )
     [legend] = figure.legends
     assert len(legend.texts) == 2
     import matplotlib as mpl
