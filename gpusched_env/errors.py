@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 FEW: Final = 8  # names that a message lists in full
 
@@ -15,7 +15,9 @@ __all__ = [
 
 
 class GpuschedError(ValueError):
-    """Base class of all errors of this package."""
+    """Base class of all errors of this package; ``finished`` has the results before :func:`evaluate` raised it."""
+
+    finished: Sequence[Any] = ()
 
 
 class ClusterError(GpuschedError):

@@ -25,7 +25,7 @@ from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
-    from gpusched_env.evaluation import Interrupted, Results, RunResult
+    from gpusched_env.evaluation import Results, RunResult
     from gpusched_env.scenarios import Scenario
 
 
@@ -167,7 +167,12 @@ def compare(
             with backend(processes.backend):
                 results = evaluate(chosen, specs, seeds, processes.workers, keep_logs=files.kept(seeds))
         except Interrupted as stop:
-            raise KeyboardInterrupt(_keep_finished(stop, files.output, out)) from stop
+            raise KeyboardInterrupt(_keep_finished(stop.results, stop.runs, files.output, out)) from stop
+        except GpuschedError as error:
+            if not error.finished:
+                raise
+            kept = _keep_finished(error.finished, len(specs) * len(seeds), files.output, out)
+            raise GpuschedError(f"{error}; {kept}") from error
         _tell_comparison(chosen, results, shape, files, out)
 
 
@@ -223,12 +228,12 @@ def export(
         print(f"  note: {remark}")
 
 
-def _keep_finished(stop: Interrupted, output: Sequence[Path] | None, out: IO[str]) -> str:
+def _keep_finished(results: Sequence[RunResult], runs: int, output: Sequence[Path] | None, out: IO[str]) -> str:
     """Write the finished runs if --output names a file; return a text that says what was kept."""
-    told = f"{len(stop.results)} of {stop.runs} runs were finished"
-    if not output or not stop.results:
+    told = f"{len(results)} of {runs} runs were finished"
+    if not output or not results:
         return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
-    save_results(stop.results, output, out)
+    save_results(results, output, out)
     return f"{told} and are in {', '.join(map(str, output))}"
 
 

@@ -119,6 +119,9 @@ def evaluate(
                 bar.run_finished()
     except KeyboardInterrupt as stop:
         raise Interrupted([found[place] for place in sorted(found)], len(tasks)) from stop
+    except GpuschedError as error:
+        error.finished = [found[place] for place in sorted(found)]
+        raise
     finally:
         _desk.clear()
     return Results(found[place] for place in sorted(found))

@@ -600,6 +600,18 @@ def test_an_interrupted_comparison_keeps_finished_runs(tmp_path: Path) -> None:
     )
 
 
+def test_a_comparison_that_an_error_ends_keeps_finished_runs(tmp_path: Path) -> None:
+    stalls = "from gpusched_env.simulator import Scheduler\nclass Stalls(Scheduler):\n    def decide(self, view):\n"
+    (tmp_path / "stalls.py").write_text(f"{stalls}        return ()\n")
+    compare = ("compare", *TINY, "--schedulers", "fifo,stalls:Stalls", "--seeds", "0:2")
+    told = shell(*compare, "--output", "r.json", cwd=tmp_path)
+    assert told.returncode == 2
+    [line] = told.stderr.splitlines()
+    assert "Stalls" in line
+    assert line.endswith("; 1 of 4 runs were finished and are in r.json")
+    assert [(kept.label, kept.seed) for kept in read_json(tmp_path / "r.json")] == [("fifo", 0)]
+
+
 def test_piped_output_has_no_trailing_blanks() -> None:
     for arguments in (
         ("run", *TINY, "--scheduler", "fifo"),
