@@ -82,16 +82,15 @@ def output_of_results(paths: Sequence[Path] | None) -> Iterator[IO[str]]:
         yield out
 
 
-def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[str], table: Table | None = None) -> None:
+def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[str], table: Table) -> None:
     """Write all metrics as JSON or CSV, and the table of a comparison as LaTeX or Markdown, by the suffix.
 
-    ``out`` : where ``-`` writes CSV. ``table`` : None = the runs were interrupted
+    ``out`` : where ``-`` writes CSV
     """
-    from gpusched_env.evaluation import comparison_table, write_csv, write_json
+    from gpusched_env.evaluation import write_csv, write_json
     from gpusched_env.evaluation.results import csv_of, csv_rows
     from gpusched_env.support.files import write_whole
 
-    table = table or comparison_table(results)
     about = origin()
     line = {"command": about.get("command", ""), "versions": versions_in_words()}
     for path in dict.fromkeys(paths):

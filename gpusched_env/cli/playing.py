@@ -23,6 +23,7 @@ from gpusched_env.cli.outputs import (
 )
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import show
+from gpusched_env.support.tables import Table
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import Results, RunResult
@@ -117,7 +118,7 @@ def run(
         told = f"took {results[0].wall_s:.2f} s; event log {results[0].digest[:12]}"
         show(metrics_table(results), title, f"{told}\n{note}".strip(), runs=[result.as_dict() for result in results])
         table = dataclasses.replace(metrics_table(results), caption=title)
-        save_results(results, files.output or (), out, table)
+        save_results(results, files.output or (), out, table.noting(note))
         if files.log is not None and results[0].log is not None:
             save_log(results[0].log, files.log)
         files.write(chosen, results, note)
@@ -167,28 +168,47 @@ def compare(
             with backend(processes.backend):
                 results = evaluate(chosen, specs, seeds, processes.workers, keep_logs=files.kept(seeds))
         except Interrupted as stop:
-            raise KeyboardInterrupt(_keep_finished(stop.results, stop.runs, files.output, out)) from stop
+            told = f"{len(stop.results)} of {stop.runs} runs were finished"
+            raise KeyboardInterrupt(told + _keep_finished(chosen, stop.results, shape, files, out)) from stop
         except GpuschedError as error:
             if not error.finished:
                 raise
-            kept = _keep_finished(error.finished, len(specs) * len(seeds), files.output, out)
-            raise GpuschedError(f"{error}; {kept}") from error
+            told = f"{error}; {len(error.finished)} of {len(specs) * len(seeds)} runs were finished"
+            raise GpuschedError(told + _keep_finished(chosen, error.finished, shape, files, out)) from error
         _tell_comparison(chosen, results, shape, files, out)
 
 
 def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: Files, out: IO[str]) -> None:
     """Print and write a comparison."""
+    table, note, metric = _told(scenario, results, shape.columns, shape.reference)
+    show(table, note=note, runs=[result.as_dict() for result in results])
+    save_results(results, files.output or (), out, table.noting(note))
+    files.write(scenario, results, note, shape.reference, metric)
+
+
+def _told(
+    scenario: Scenario, results: Sequence[RunResult], columns: Sequence[str], reference: str | None
+) -> tuple[Table, str, str]:
+    """Return the table of a comparison, a note on its seeds and jobs, and the metric of its first ratio."""
     from gpusched_env.cli.parsing import not_for_reports
     from gpusched_env.evaluation.tables import comparison_table, ratio_metric, spread_in_words, usual_metrics
 
-    metrics = shape.columns or usual_metrics(results, scenario.network.topology is not None)
-    table = comparison_table(results, metrics, shape.reference)
+    metrics = columns or usual_metrics(results, scenario.network.topology is not None)
+    table = comparison_table(results, metrics, reference)
+    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
     seeds = sorted({result.seed for result in results})
     note = "\n".join(filter(None, [not_for_reports(seeds, scenario), *ignored(results)]))
-    table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
-    show(table, note=note, runs=[result.as_dict() for result in results])
-    save_results(results, files.output or (), out, table)
-    files.write(scenario, results, note, shape.reference, ratio_metric(metrics, results))
+    return table, note, ratio_metric(metrics, results)
+
+
+def _keep_finished(scenario: Scenario, results: Sequence[RunResult], shape: Shape, files: Files, out: IO[str]) -> str:
+    """Write the finished runs if --output names a file; return a text that says what was kept."""
+    if not files.output or not results:
+        return "; nothing was written" + ("" if files.output else " (--output keeps finished runs)")
+    reference = shape.reference if shape.reference in [result.label for result in results] else None
+    table, note, _ = _told(scenario, results, shape.columns, reference)
+    save_results(results, files.output, out, table.noting(f"the runs ended early: only these were finished\n{note}"))
+    return f" and are in {', '.join(map(str, files.output))}"
 
 
 def export(
@@ -226,15 +246,6 @@ def export(
     print(f"  event log {result.digest[:12]}")
     for remark in (*remarks, *ignored([result])):
         print(f"  note: {remark}")
-
-
-def _keep_finished(results: Sequence[RunResult], runs: int, output: Sequence[Path] | None, out: IO[str]) -> str:
-    """Write the finished runs if --output names a file; return a text that says what was kept."""
-    told = f"{len(results)} of {runs} runs were finished"
-    if not output or not results:
-        return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
-    save_results(results, output, out)
-    return f"{told} and are in {', '.join(map(str, output))}"
 
 
 def tell_what_was_read(scenario: Scenario, seed: int) -> None:

@@ -181,8 +181,7 @@ def _value(text: str) -> str | int | float | None:
 def _as_data(table: RichTable | Table, title: str, note: str, rows: Sequence[dict[str, Any]] | None) -> Shown:
     """Return a table that was shown, as data; cells of a table for the terminal that look like numbers are numbers."""
     if isinstance(table, Table):
-        notes = [*table.notes, *(("", line) for line in note.splitlines())]
-        data = dataclasses.replace(table, caption=title or table.caption, notes=notes)
+        data = dataclasses.replace(table, caption=title or table.caption).noting(note)
         return Shown(data, data.to_rows() if rows is None else rows)
     caption = (title or str(table.title or "")).strip()
     data = from_rich(table, caption, [str(text) for text in (table.caption, note) if text])

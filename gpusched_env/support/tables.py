@@ -94,6 +94,10 @@ class Table:
         """Return the notes in lines, each after its mark."""
         return [f"{mark} {text}".strip() for mark, text in self.notes]
 
+    def noting(self, text: str) -> Table:
+        """Return the table with the lines of a text as further notes on all of it."""
+        return dataclasses.replace(self, notes=[*self.notes, *(("", line) for line in text.splitlines())])
+
     def fitting(self, width: int) -> Table:
         """Return the table with as many of its first columns as fit a width [characters]; a note counts the others."""
         from rich.cells import cell_len

@@ -106,7 +106,8 @@ def test_compare_prints_and_writes_the_results_of_evaluate(tmp_path: Path) -> No
 
 
 def test_compare_writes_tables_and_their_origin(tmp_path: Path) -> None:
-    command = ("compare", *TINY, "--schedulers", "A & B=fifo,las", "--seeds", "3", "--columns", "mean_jct_s,ratio")
+    shape = ("--columns", "mean_jct_s,ratio", "--reference", "A & B")
+    command = ("compare", *TINY, "--schedulers", "A & B=fifo,las", "--seeds", "0:3", *shape)
     files = {suffix: tmp_path / f"t.{suffix}" for suffix in ("tex", "md", "json", "csv")}
     options = [word for path in files.values() for word in ("--output", path)]
     assert gpusched(*command, *options).exit_code == 0
@@ -124,6 +125,7 @@ def test_compare_writes_tables_and_their_origin(tmp_path: Path) -> None:
         assert all(f"{name} {number}" in text for name, number in about["versions"].items())
         assert len(re.findall(r"event logs of .*: [0-9a-f]{64}", text)) == 2
         assert "x A " in text
+        assert "the scenario reserves " in text
     assert r"A \& B" in files["tex"].read_text()
     for form, suffix in (("--latex", "tex"), ("--markdown", "md")):
         told = gpusched(*command, form)
@@ -610,6 +612,11 @@ def test_a_comparison_that_an_error_ends_keeps_finished_runs(tmp_path: Path) -> 
     assert "Stalls" in line
     assert line.endswith("; 1 of 4 runs were finished and are in r.json")
     assert [(kept.label, kept.seed) for kept in read_json(tmp_path / "r.json")] == [("fifo", 0)]
+    shell(*compare, "--columns", "makespan_s,ratio", "--reference", "stalls:Stalls", "--output", "r.md", cwd=tmp_path)
+    text = (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert re.search(r"\| scheduler \| makespan \[\w+\] \| x fifo \|", text)
+    assert "the runs ended early" in text
+    assert get_scenario("tiny-v1").fingerprint()[:12] in text.partition("|")[0]  # in the caption
 
 
 def test_piped_output_has_no_trailing_blanks() -> None:
