@@ -154,7 +154,7 @@ def write_json(results: Iterable[RunResult], path: str | Path, **more: Any) -> N
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
-def read_json(path: str | Path) -> list[RunResult]:
+def read_json(path: str | Path) -> Results:
     """Read results that :func:`write_json` wrote.
 
     Raises
@@ -168,7 +168,7 @@ def read_json(path: str | Path) -> list[RunResult]:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise GpuschedError(f"{path}: not a result file: expected format {FORMAT!r}")
     try:
-        return [RunResult.from_dict(item) for item in data["results"]]
+        return Results(RunResult.from_dict(item) for item in data["results"])
     except (GpuschedError, KeyError, TypeError) as error:
         raise GpuschedError(f"{path}: {error}") from error
 
@@ -176,8 +176,8 @@ def read_json(path: str | Path) -> list[RunResult]:
 def write_csv(results: Sequence[RunResult], path: str | Path, **more: str) -> None:
     """Write results as CSV with one line per result; times are in seconds.
 
-    The columns are scenario, seed, scheduler (its label), the metrics, the bounds as ``bound_NAME``, and caveats and
-    ``outside`` if any. ``more`` : further columns, the same in each line
+    The columns are scenario, seed, scheduler (its label), the metrics, the bounds as ``bound_NAME``, caveats and
+    ``outside``. ``more`` : further columns, the same in each line
     """
     _write(path, csv_of(csv_rows(results, **more)))
 
@@ -195,15 +195,15 @@ def csv_rows(results: Sequence[RunResult], **more: str) -> list[dict[str, Any]]:
                 "spec": result.spec,
                 "parameters": json.dumps(data["scheduler"]["parameters"], sort_keys=True),
                 "clairvoyant": result.scheduler.clairvoyant,
-                "first_job": "" if result.window is None else result.window[0],
-                "last_job": "" if result.window is None else result.window[1],
+                "first_job": result.window and result.window[0],
+                "last_job": result.window and result.window[1],
                 **data["metrics"],
                 **{f"bound_{name}": value for name, value in data["bounds"].items()},
                 "digest": result.digest,
                 "fingerprint": result.fingerprint,
+                "caveats": "; ".join(result.told),
+                "outside": "; ".join(result.outside),
             }
-            | ({"caveats": "; ".join(result.told)} if result.caveats else {})
-            | ({"outside": "; ".join(result.outside)} if result.outside else {})
             | more
         )
     return rows

@@ -145,13 +145,18 @@ def _asked(
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     if len(set(draws)) < len(draws):
         raise GpuschedError("evaluate: seeds has one seed twice; give each once")
+    labels: list[str] = []
     for name, player in zip(names, players, strict=True):
         if not isinstance(player, str | Scheduler):
             raise GpuschedError(f"evaluate: scheduler {player!r}: give a spec, or an object such as MyScheduler()")
         if not isinstance(name, str | None):
             raise GpuschedError(f"evaluate: the name {name!r} of a scheduler: give a text")
-        registry.check_label(name or "", _called(player)[1])
+        own, spec = _called(player)
+        registry.check_label(name or "", spec)
         domains.needs_of(fresh_player(player))
+        labels.append(name or own or spec)
+        if labels[-1] in labels[:-1]:
+            raise GpuschedError(f"evaluate: two schedulers are called {labels[-1]!r}; give one a name, as in ours=SPEC")
     return names, players, draws
 
 

@@ -19,6 +19,7 @@ from gpusched_env import ClusterView, Decision, Scheduler, Start
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
+    Results,
     RunResult,
     by_scheduler,
     comparison_table,
@@ -60,7 +61,8 @@ def texts(table: Table) -> list[list[str]]:
 def test_json_reads_back(tmp_path: Path) -> None:
     before = results(window=(3, 9))
     write_json(before, tmp_path / "new" / "r.json")
-    assert read_json(tmp_path / "new" / "r.json") == before
+    assert read_json(tmp_path / "new" / "r.json") == Results(before)
+    assert isinstance(read_json(tmp_path / "new" / "r.json"), Results)
     assert json.loads((tmp_path / "new" / "r.json").read_text())["results"][0]["window"] == [3, 9]
 
 
@@ -88,6 +90,7 @@ def test_csv_holds_exact_seconds(tmp_path: Path) -> None:
     with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == len(before)
+    assert {row["outside"] for row in rows} == {row["first_job"] for row in rows} == {""}
     for row, result in zip(rows, before, strict=True):
         for column in COLUMNS:
             assert float(row[column.name]) == result.metrics[column.name]
@@ -359,4 +362,5 @@ def test_a_frame_of_pandas_has_a_row_per_run(monkeypatch: pytest.MonkeyPatch) ->
     pytest.importorskip("pandas", reason="pandas is not installed")
     frame = found.to_frame()
     assert list(frame["scheduler"]) == ["fifo", "fifo", "mine", "mine"]
+    assert frame["first_job"].isna().all()
     assert list(frame["mean_jct_s"]) == [run.metrics["mean_jct_s"] for run in found]

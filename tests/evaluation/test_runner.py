@@ -87,6 +87,7 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
         ((SCENARIO, Forgetful, [0]), "give a list"),
         ((SCENARIO, [Forgetful], [0]), "give a spec, or an object"),
         ((SCENARIO, {"mine": Forgetful}, [0]), "give a spec, or an object"),
+        ((SCENARIO, ["fifo", "las", "fifo"], [0]), "two schedulers are called 'fifo'"),
         ((SCENARIO, ["fifo"], 3), "seeds is 3; give a list"),
         ((SCENARIO, ["fifo"], [1, 2, 1]), "one seed twice"),
     ):
