@@ -162,7 +162,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self.timers = TimerActions(self.scenario.cluster, own.classes, own.mode == "residual")
         self.action_space = spaces.Box(-1.0, 1.0, self.timers.shape, np.float32)
         self.observation_space = observation_space(self.timers.count, own.costs)  # type: ignore[assignment]
-        self._finished_jobs = 0  # over all episodes
         self._in_order = seeds_in_order(own.seeds, self.scenario.seeds)
         self.turn = 0, 1  # number of this environment, and of all that play ``seeds`` together
         self._seed = NO_SEED  # of the last episode
@@ -192,7 +191,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._scale = COMPONENTS["jct"].scale(instance) if self._options.scale is None else float(self._options.scale)
         self._limit_s = min(instance.semantics.time_limit_s, float(self._options.horizon_s))
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self._options.costs)
-        self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
+        self._steps, self._clock_s, self._paid_s, self._over = 0, 0.0, 0.0, False
         if self.render_mode == HUMAN:
             self.render()
         return self._observer.observe(self._run.waits_s, self._clock_s), self._info(0.0)
@@ -215,8 +214,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         terminated = bool(world["finished"] == world["jobs"])
         truncated = not terminated and until_s >= self._limit_s
         now_s = float(world["clock_s"]) if terminated else until_s
-        self._finished_jobs += int(world["finished"]) - self._finished
-        self._finished = int(world["finished"])
         in_system = int(world["entered"] - world["finished"])
         spent_s = float(world["job_seconds"]) + in_system * (now_s - float(world["clock_s"]))
         reward = (self._paid_s - spent_s) / self._scale
@@ -237,11 +234,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     close = close_window
 
     # --- beyond Gymnasium
-
-    def take_finished_jobs(self) -> int:
-        """Return the number of jobs that have finished since the last call, over all episodes."""
-        taken, self._finished_jobs = self._finished_jobs, 0
-        return taken
 
     @property
     def simulation(self) -> Simulation:
