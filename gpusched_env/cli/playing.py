@@ -46,14 +46,12 @@ class Files:
         """Return the seeds whose event logs are needed: all for a plot, the first one for a page."""
         return seeds if self.plot is not None else seeds[: self.report is not None]
 
-    def write(
-        self, scenario: Scenario, results: list[RunResult], note: str, reference: str | None = None, metric: str = ""
-    ) -> None:
+    def write(self, scenario: Scenario, results: list[RunResult], note: str, ratio: tuple[str | None, str]) -> None:
         """Draw the runs whose event logs were kept."""
         if self.plot is not None:
-            _draw(scenario, results, self.plot, reference, metric)
+            _draw(scenario, results, self.plot, ratio)
         if self.report is not None:
-            _report(scenario, results, self.report, note, reference)
+            _report(scenario, results, self.report, note, ratio[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +119,7 @@ def run(
         save_results(results, files.output or (), out, table.noting(note))
         if files.log is not None and results[0].log is not None:
             save_log(results[0].log, files.log)
-        files.write(chosen, results, note)
+        files.write(chosen, results, note, (None, "mean_jct_s"))
 
 
 def ignored(results: Sequence[RunResult]) -> list[str]:
@@ -180,21 +178,19 @@ def compare(
 
 def _tell_comparison(scenario: Scenario, results: Results, shape: Shape, files: Files, out: IO[str]) -> None:
     """Print and write a comparison."""
-    table, note, metric = _told(scenario, results, shape.columns, shape.reference)
+    table, note, metric = _told(scenario, results, shape)
     show(table, note=note, runs=[result.as_dict() for result in results])
     save_results(results, files.output or (), out, table.noting(note))
-    files.write(scenario, results, note, shape.reference, metric)
+    files.write(scenario, results, note, (shape.reference, metric))
 
 
-def _told(
-    scenario: Scenario, results: Sequence[RunResult], columns: Sequence[str], reference: str | None
-) -> tuple[Table, str, str]:
+def _told(scenario: Scenario, results: Sequence[RunResult], shape: Shape) -> tuple[Table, str, str]:
     """Return the table of a comparison, a note on its seeds and jobs, and the metric of its first ratio."""
     from gpusched_env.cli.parsing import not_for_reports
     from gpusched_env.evaluation.tables import comparison_table, ratio_metric, spread_in_words, usual_metrics
 
-    metrics = columns or usual_metrics(results, scenario.network.topology is not None)
-    table = comparison_table(results, metrics, reference)
+    metrics = shape.columns or usual_metrics(results, scenario.network.topology is not None)
+    table = comparison_table(results, metrics, shape.reference)
     table = dataclasses.replace(table, caption=f"{_title(results)}{spread_in_words(results)}")
     seeds = sorted({result.seed for result in results})
     note = "\n".join(filter(None, [not_for_reports(seeds, scenario), *ignored(results)]))
@@ -205,8 +201,9 @@ def _keep_finished(scenario: Scenario, results: Sequence[RunResult], shape: Shap
     """Write the finished runs if --output names a file; return a text that says what was kept."""
     if not files.output or not results:
         return "; nothing was written" + ("" if files.output else " (--output keeps finished runs)")
-    reference = shape.reference if shape.reference in [result.label for result in results] else None
-    table, note, _ = _told(scenario, results, shape.columns, reference)
+    if shape.reference not in [result.label for result in results]:
+        shape = dataclasses.replace(shape, reference=None)
+    table, note, _ = _told(scenario, results, shape)
     save_results(results, files.output, out, table.noting(f"the runs ended early: only these were finished\n{note}"))
     return f" and are in {', '.join(map(str, files.output))}"
 
@@ -304,15 +301,15 @@ def _title(results: Sequence[RunResult]) -> str:
     return f"{first.scenario} ({first.fingerprint[:12]}), {drawn}{window}, gpusched-env {__version__}"
 
 
-def _draw(scenario: Scenario, results: list[RunResult], path: Path, reference: str | None, metric: str) -> None:
+def _draw(scenario: Scenario, results: list[RunResult], path: Path, ratio: tuple[str | None, str]) -> None:
     """Plot the runs of a comparison, in the order of its table."""
     from gpusched_env.evaluation import plot_runs
     from gpusched_env.evaluation.tables import compared
 
-    groups, first = compared(results, reference)
+    groups, first = compared(results, ratio[0])
     logs = {label: [run.log for run in runs if run.log is not None] for label, runs in groups.items()}
     instances = [scenario.instance(run.seed) for run in groups[first]]
-    plot_runs(instances, logs, path, _title(results), results[0].window, (first, metric))
+    plot_runs(instances, logs, path, _title(results), results[0].window, (first, ratio[1]))
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str, reference: str | None) -> None:
