@@ -17,7 +17,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import PREEMPT, RESIZE
 from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Start, simulate
 
-MOST_LOST: Final = 20  # a scheduler decides at most so many times as often by itself as it teaches
+MOST_LOST: Final = 40  # a scheduler decides at most so many times as often by itself as it teaches
 
 
 class Teachers:

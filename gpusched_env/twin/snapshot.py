@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.dependencies import KINDS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
@@ -320,7 +320,7 @@ def _timed(kind: type[Snapshot | PresentJob], data: dict[str, Any], where: str) 
     found = {}
     for name, given in data.items():
         if name not in known:
-            raise ScenarioError(f"{where}: {unknown_name('field', name, known)}")
+            raise ScenarioError(f"{where}: unknown field {name!r}; known: {', '.join(sorted(known))}")
         value = given
         if value is None:
             continue

@@ -179,7 +179,7 @@ def test_commands_play_the_chosen_jobs(log: str) -> None:
     result = gpusched("run", "--scheduler", "fifo", "--workload", log, *options)
     assert result.exit_code == 0, result.output
     assert "virtual_cluster!=c + jobs 3 + load 0.7 + 1x8" in result.stdout
-    assert re.search(r"^jobs +│ +3 ", result.stdout, re.MULTILINE)
+    assert re.search(r"^│ jobs +│ +3 ", result.stdout, re.MULTILINE)
     own = gpusched("compare", "--scenario", "tiny-v1", "--schedulers", "fifo", "--seeds", "1", "--jobs", "5")
     assert "tiny-v1 + jobs 5" in own.stdout
     cut = gpusched("run", "--scheduler", "fifo", "--scenario", "tiny-v1", "--sample", "0.5")
