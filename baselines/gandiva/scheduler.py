@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from typing import Final
 
 import numpy as np
@@ -99,7 +98,7 @@ class Gandiva(Scheduler):
         self._turns = Turns(max(self.quantum_s, (rules.checkpoint_s + rules.restore_s) / self.overhead))
         self._seen = 0  # jobs that had arrived at the last placement
         self._new_sets = False  # whether sets have been added since then
-        self._numbers = count()
+        self._numbers = 0  # sets and seats so far, which are numbered in their order
         self._finished = view.finished_count
         self._moved_s = -math.inf
 
@@ -176,15 +175,19 @@ class Gandiva(Scheduler):
             del self._sets[group.machines, group.gang], self._by_gang[group.gang][group.number]
             self._hosted[group.gang] = bool(self._by_gang[group.gang])
 
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
     def _take_seat(self, gpus: np.ndarray, job: int) -> Seat:
         machines, gang = self._servers.of(gpus), len(gpus)
         if (machines, gang) not in self._sets:
-            group = ServerSet(next(self._numbers), machines, gang, *self._servers.tier(machines, gang))
+            group = ServerSet(self._next_number(), machines, gang, *self._servers.tier(machines, gang))
             self._sets[machines, gang] = self._by_gang[gang][group.number] = group
             self._hosted[gang] = self._new_sets = True
         self._servers.occupy(machines, gang)
         group = self._sets[machines, gang]
-        seat = Seat(group, next(self._numbers), gpus, job, self._servers.lacks(gpus, group.tier))
+        seat = Seat(group, self._next_number(), gpus, job, self._servers.lacks(gpus, group.tier))
         group.seats.append(seat)
         return seat
 
