@@ -24,7 +24,7 @@ WRONG: Final = (  # in place of a field
 FIELD: Final = re.compile(rb'[^,|\t\n"\[\]{}:=]+')
 REMEDY: Final = re.compile(
     r"fetch|correct|remove|check|expected|write|unpack|shorten|right file|original|save it again|keep one|read it as|"
-    r"give|export|put the lines|known:|did you mean",
+    r"give|export|put the lines|known:",
     re.I,
 )
 

@@ -113,7 +113,8 @@ def split_role(key: str) -> tuple[str, str]:
         return role, unit
     if key not in ROLES:
         raise TraceError(
-            f"map: {unknown_name('role', key, ROLES)}; times may end in a unit: {', '.join(f'_{u}' for u in UNITS_S)}"
+            f"map: {unknown_name('role', key, ROLES)}; correct it (times may end in a unit: "
+            f"{', '.join(f'_{u}' for u in UNITS_S)})"
         )
     return key, ""
 
