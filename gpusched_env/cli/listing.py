@@ -228,14 +228,15 @@ def _class_of(target: str) -> Any:
 
 def _told(name: str) -> dict[str, Any]:
     """Return what the list tells of a registered scheduler, with the parameters that it has by default."""
-    from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+    from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.domains import needs_of
+    from gpusched_env.baselines.registry import LEARNED
 
     baseline = BASELINES[name]
     cls = _class_of(baseline.target)
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()  # a user's class need not be a dataclass
     values = {field.name: field.default for field in fields if field.init} | baseline.parameters
-    made = make_scheduler(name) if name in list_baselines() else None  # ``learned`` is as its agent
+    made = make_scheduler(name) if name != LEARNED else None  # ``learned`` is as its agent
     return {
         "scheduler": name,
         "summary": baseline.summary,

@@ -114,8 +114,8 @@ def run(
         title = f"{results[0].label}{knowing} on {_title(results)}"
         note = "\n".join(filter(None, [not_for_reports([seed], chosen), *ignored(results)]))
         told = f"took {results[0].wall_s:.2f} s; event log {results[0].digest[:12]}"
-        show(metrics_table(results), title, f"{told}\n{note}".strip(), runs=[result.as_dict() for result in results])
         table = dataclasses.replace(metrics_table(results), caption=title)
+        show(table, note=f"{told}\n{note}".strip(), runs=[result.as_dict() for result in results])
         save_results(results, files.output or (), out, table.noting(note))
         if files.log is not None and results[0].log is not None:
             save_log(results[0].log, files.log)
