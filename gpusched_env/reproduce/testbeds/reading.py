@@ -1,0 +1,130 @@
+"""Measured values, read in two phases: first those on which constants are calibrated, then those of the test."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import importlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.traces.downloads.public_files import data_folder, find
+
+SHIPPED: Final = files("gpusched_env.reproduce.testbeds") / "measured"
+Columns: TypeAlias = dict[str, np.ndarray]
+
+
+class NotPlayable(GpuschedError):
+    """A row of the table cannot be played; the message says why, and what would help."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Predicted and measured values of one row of the table, under one column.
+
+    Parameters
+    ----------
+    quantity : what the values are, with its unit, such as "JCT [s]"
+    groups : group of each value, which the bootstrap draws as a whole: a job, an application, a band, a pair of models
+    predicted, measured : float64 [n]
+    totals : values of the whole run, such as "makespan [s]" -> (predicted, measured)
+    """
+
+    quantity: str
+    groups: Sequence[str]
+    predicted: np.ndarray
+    measured: np.ndarray
+    totals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass
+class Measured:
+    """The files of ``testbeds.toml``. Tests can be read only after the constants are frozen.
+
+    Parameters
+    ----------
+    listed : name of a file -> its entry: ``shipped`` or ``public`` = where it is; ``values`` = columns of measured
+        values, all others say what was measured; ``rows`` = "MODULE:FUNCTION" that reads a file which is no CSV, from
+        its bytes to columns
+    change : changes a table after it was read; for the test that constants do not depend on values of the test
+
+    Attributes
+    ----------
+    seen : (file, column) -> bool [n], the measured values that were read for calibration
+    """
+
+    listed: Mapping[str, Mapping[str, Any]]
+    change: Callable[[str, Columns], Columns] | None = None
+    seen: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    frozen: bool = False
+
+    def calibration(self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]) -> Columns:
+        """Return columns of the rows on which constants are calibrated.
+
+        ``chosen`` gets the columns that are not measured values, and returns which rows are wanted, bool [n].
+        """
+        if self.frozen:
+            raise RuntimeError(f"{file}: constants are frozen; a calibration reads before")
+        found, at = self._read(file, columns, chosen)
+        for column in set(columns) & set(self.listed[file]["values"]):
+            self.seen[file, column] = at | self.seen.get((file, column), np.zeros(len(at), bool))
+        return found
+
+    def test(self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]) -> Columns:
+        """Return columns of rows that are predicted, as :meth:`calibration` does."""
+        if not self.frozen:
+            raise RuntimeError(f"{file}: the test is read before the constants are frozen")
+        return self._read(file, columns, chosen)[0]
+
+    def _read(
+        self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]
+    ) -> tuple[Columns, np.ndarray]:
+        table = self.table(file)
+        values = self.listed[file]["values"]
+        at = np.asarray(chosen({name: table[name] for name in table if name not in values}), bool)
+        return {name: table[name][at] for name in columns}, at
+
+    def table(self, file: str) -> Columns:
+        """Return all columns of a file: numbers as float64, else text.
+
+        Raises
+        ------
+        NotPlayable : the file is not there, or is not the one that was published
+        """
+        entry = self.listed[file]
+        content = self._content(file, entry)
+        if "rows" in entry:
+            module, _, name = entry["rows"].partition(":")
+            table: Columns = getattr(importlib.import_module(module), name)(content)
+        else:
+            rows = list(csv.DictReader(io.StringIO(content.decode())))
+            table = {name: _numbers([row[name] for row in rows]) for name in rows[0]}
+        return table if self.change is None else self.change(file, table)
+
+    def _content(self, file: str, entry: Mapping[str, Any]) -> bytes:
+        if "shipped" in entry:
+            content, expected = (SHIPPED / entry["shipped"]).read_bytes(), entry["sha256"]
+        else:
+            name = entry["public"]
+            place, expected = data_folder() / name, find(name).sha256
+            packed = place.with_name(place.name + ".gz")
+            if not place.exists() and not packed.exists():
+                raise NotPlayable(f"{name} is not in the data folder: gpusched traces fetch {name}")
+            content = place.read_bytes() if place.exists() else gzip.decompress(packed.read_bytes())
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise NotPlayable(f"{file}: the file is not the published one: its SHA-256 differs from {expected[:12]}")
+        return content
+
+
+def _numbers(texts: Sequence[str]) -> np.ndarray:
+    try:
+        return np.array([float(text) if text else np.nan for text in texts])
+    except ValueError:
+        return np.array(texts)
