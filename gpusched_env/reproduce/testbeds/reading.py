@@ -21,7 +21,7 @@ SHIPPED: Final = files("gpusched_env.reproduce.testbeds") / "measured"
 Columns: TypeAlias = dict[str, np.ndarray]
 
 
-class NotPlayable(GpuschedError):
+class UnplayableError(GpuschedError):
     """A row of the table cannot be played; the message says why, and what would help."""
 
 
@@ -96,7 +96,7 @@ class Measured:
 
         Raises
         ------
-        NotPlayable : the file is not there, or is not the one that was published
+        UnplayableError : the file is not there, or is not the one that was published
         """
         entry = self.listed[file]
         content = self._content(file, entry)
@@ -116,10 +116,10 @@ class Measured:
             place, expected = data_folder() / name, find(name).sha256
             packed = place.with_name(place.name + ".gz")
             if not place.exists() and not packed.exists():
-                raise NotPlayable(f"{name} is not in the data folder: gpusched traces fetch {name}")
+                raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {name}")
             content = place.read_bytes() if place.exists() else gzip.decompress(packed.read_bytes())
         if hashlib.sha256(content).hexdigest() != expected:
-            raise NotPlayable(f"{file}: the file is not the published one: its SHA-256 differs from {expected[:12]}")
+            raise UnplayableError(f"{file}: the file is not the published one: its SHA-256 differs from {expected[:12]}")
         return content
 
 
