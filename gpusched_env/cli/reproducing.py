@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
     from gpusched_env.reproduce import Card, Finding, Results
 
+TESTBEDS: Final = "testbeds"
+
 
 def reproduce(
     card: Annotated[
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis.",
+            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis; or testbeds, or a "
+            "TOML file of further testbeds: measured results beside predicted ones.",
         ),
     ],
     processes: Processes,
@@ -48,8 +51,11 @@ def reproduce(
     from gpusched_env.reproduce.findings import UNJUDGED, of_full
     from gpusched_env.reproduce.report import WIDTH, summary
 
+    folder = (output or Path("reproduction") / Path(card).stem).expanduser()
+    if card == TESTBEDS or card.endswith(".toml"):
+        _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
+        return
     chosen = load_card(card)
-    folder = (output or Path("reproduction") / card).expanduser()
     try:
         with backend(processes.backend):
             results, found = play_card(chosen, folder, quick, processes.workers)
@@ -92,3 +98,24 @@ def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[s
     from gpusched_env.support.figures import can_draw
 
     return [path.name for path in card.draw(results, folder)] if can_draw(out) else []
+
+
+def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
+    """Play measured testbeds; print the tables, and write files, figures and a page."""
+    import importlib.util
+
+    from gpusched_env.reproduce.report import WIDTH
+    from gpusched_env.reproduce.testbeds.playing import measured_of, play_testbeds
+    from gpusched_env.reproduce.testbeds.report import draw, report_tables, write_files, write_page
+    from gpusched_env.support.figures import can_draw
+
+    out = console(width=WIDTH)
+    found = play_testbeds(*measured_of(file), quick)
+    for table in report_tables(found):
+        show(table, out=out)
+        out.print()
+    written = write_files(found, folder, quick)
+    figures = draw(found, folder) if can_draw(out) else []
+    if importlib.util.find_spec("jinja2") is not None:
+        written.append(write_page(found, folder, figures))
+    out.print(f"in {folder}: {', '.join([*written, *figures])}", markup=False)

@@ -133,7 +133,9 @@ class Measured:
             except (OSError, EOFError, zlib.error) as error:
                 raise UnplayableError(f"{name} cannot be read ({error}): gpusched traces fetch {name}") from error
         if hashlib.sha256(content).hexdigest() != expected:
-            raise UnplayableError(f"{file}: not the published file: its SHA-256 differs from {expected[:12]}; fetch it again")
+            raise UnplayableError(
+                f"{file}: not the published file, whose SHA-256 is {expected[:12]}...; fetch it again"
+            )
         return content
 
 
