@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -25,8 +26,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis; or testbeds, or a "
-            "TOML file of further testbeds: measured results beside predicted ones.",
+            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis; testbeds, or a "
+            "TOML file of others: measured values beside predicted ones.",
         ),
     ],
     processes: Processes,
@@ -102,20 +103,20 @@ def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[s
 
 def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
     """Play measured testbeds; print the tables, and write files, figures and a page."""
-    import importlib.util
-
     from gpusched_env.reproduce.report import WIDTH
-    from gpusched_env.reproduce.testbeds.playing import measured_of, play_testbeds
+    from gpusched_env.reproduce.testbeds.playing import measured_of, play_rows
     from gpusched_env.reproduce.testbeds.report import draw, report_tables, write_files, write_page
     from gpusched_env.support.figures import can_draw
 
     out = console(width=WIDTH)
-    found = play_testbeds(*measured_of(file), quick)
-    for table in report_tables(found):
+    listed, measured = measured_of(file)
+    rows, constants = play_rows(listed, measured, quick)
+    tables = report_tables(rows, listed.get("claims", {}))
+    for table in tables:
         show(table, out=out)
         out.print()
-    written = write_files(found, folder, quick)
-    figures = draw(found, folder) if can_draw(out) else []
+    written = write_files(rows, constants, folder)
+    figures = draw(rows, folder) if can_draw(out) else []
     if importlib.util.find_spec("jinja2") is not None:
-        written.append(write_page(found, folder, figures))
+        written.append(write_page(tables, folder, figures))
     out.print(f"in {folder}: {', '.join([*written, *figures])}", markup=False)

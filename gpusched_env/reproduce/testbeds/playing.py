@@ -12,26 +12,21 @@ from types import ModuleType
 from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.reproduce.testbeds.reading import SHIPPED, Measured, Points, UnplayableError
 from gpusched_env.reproduce.testbeds.scoring import Score, score
 from gpusched_env.support.plugins import search_working_folder
 
+HERE: Final = "gpusched_env.reproduce.testbeds"
 FLOOR: Final = "floor"
 COLUMNS: Final = ("as is", "rules", "calibrated")
-TESTBEDS: Final = files("gpusched_env.reproduce.testbeds") / "testbeds.toml"
 QUICK: Final = "left out by --quick"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table and its results by column, which are those of :data:`COLUMNS` and :data:`FLOOR`.
+    """A row: its entry in the TOML file, and by column its results, or why there are none.
 
-    Parameters
-    ----------
-    entry : the row in the TOML file
-    reasons : why a column cannot be played
-    in_sample : columns that were tested on what they were calibrated on
+    ``in_sample`` : columns that were tested on what they were calibrated on
     """
 
     entry: Mapping[str, Any]
@@ -43,16 +38,7 @@ class Row:
     def is_luck(self, column: str, metric: str) -> bool:
         """Whether an error is below its floor."""
         floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
-        return column != FLOOR and floor is not None and own is not None and own.loss < floor.loss
-
-
-@dataclass(frozen=True)
-class Table:
-    """What was played: all rows, the constants of each family that could be calibrated, and what may be claimed."""
-
-    rows: list[Row]
-    constants: dict[str, Any]
-    claims: Mapping[str, Mapping[str, str]]
+        return floor is not None and own is not None and own.loss < floor.loss
 
 
 def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
@@ -63,67 +49,51 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     GpuschedError : the file cannot be read
     """
     try:
-        listed = tomllib.loads((file or TESTBEDS).read_text(encoding="utf-8"))
+        listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise GpuschedError(f"{file}: cannot be read as TOML ({error})") from error
     return listed, Measured(listed.get("files", {}), folder=file.parent if file else SHIPPED)
 
 
 def family_module(name: str) -> ModuleType:
-    """Import the module of a family; a name with a dot is that of a user's module.
-
-    Raises
-    ------
-    GpuschedError : there is no such module
-    """
-    if "." not in name:
-        return importlib.import_module(f"gpusched_env.reproduce.testbeds.{name}")
+    """Import the module of a family: one of this folder, or, if its name has a dot, any."""
     search_working_folder()
     try:
-        return importlib.import_module(name)
+        return importlib.import_module(name if "." in name else f"{HERE}.{name}")
     except ImportError as error:
         raise GpuschedError(f"family {name!r}: cannot be imported ({error})") from error
 
 
-def calibrate(listed: Mapping[str, Any], measured: Measured) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the constants of each family, and why other families have none; then measured values can be tested."""
-    constants, reasons = {}, {}
-    for family in dict.fromkeys(row["family"] for row in listed["rows"]):
+def calibrate(rows: list[Row], measured: Measured) -> dict[str, Any]:
+    """Return the constants of each family; rows of a family that has none say why. Then tests can be read."""
+    constants = {}
+    for family in dict.fromkeys(row.entry["family"] for row in rows):
         try:
             constants[family] = family_module(family).calibrate(measured)
         except UnplayableError as error:
-            reasons[family] = str(error)
+            for row in (row for row in rows if row.entry["family"] == family):
+                row.reasons.update(dict.fromkeys(COLUMNS, str(error)))
     measured.frozen = True
-    return constants, reasons
+    return constants
 
 
-def play_testbeds(listed: Mapping[str, Any], measured: Measured, quick: bool = False, progress: bool = True) -> Table:
-    """Play all rows; a row that cannot be played has a reason, and does not stop the others.
+def play_rows(listed: Mapping[str, Any], measured: Measured, quick: bool = False) -> tuple[list[Row], dict[str, Any]]:
+    """Return the played rows, and the constants of each family; rows that cannot be played do not stop the others.
 
-    Parameters
-    ----------
-    quick : leave out rows that the list calls slow
+    ``quick`` : leave out rows that the list calls slow
     """
-    rows = [Row(entry) for entry in listed["rows"]]
-    played = [row for row in rows if not (quick and row.entry.get("slow"))]
-    constants, reasons = calibrate({"rows": [row.entry for row in played]}, measured)
+    rows = [Row(entry, in_sample=set(entry.get("in_sample", ()))) for entry in listed["rows"]]
     for row in rows:
-        if row not in played:
-            row.reasons.update(dict.fromkeys(COLUMNS, QUICK))
-    with ProgressBar(len(played), progress) as bar:
-        for row in played:
-            if row.entry["family"] in reasons:
-                row.reasons.update(dict.fromkeys(COLUMNS, reasons[row.entry["family"]]))
-            else:
-                _play(row, constants[row.entry["family"]], measured)
-            bar.run_finished()
-    return Table(rows, constants, listed.get("claims", {}))
+        row.reasons.update(dict.fromkeys(COLUMNS if quick and row.entry.get("slow") else (), QUICK))
+    constants = calibrate([row for row in rows if not row.reasons], measured)
+    for row in (row for row in rows if not row.reasons):
+        _play(row, constants[row.entry["family"]], measured)
+    return rows, constants
 
 
 def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
-    """Play a row under each column, and note which of its values were seen by the calibration."""
-    module = family_module(row.entry["family"])
-    row.in_sample.update(row.entry.get("in_sample", ()))
+    """Play a row under each column, and note which of its values the calibration has seen."""
+    module, seen = family_module(row.entry["family"]), measured.seen
     for column in (*COLUMNS, FLOOR):
         measured.tested.clear()
         try:
@@ -133,6 +103,5 @@ def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
             continue
         if points:
             row.points[column], row.scores[column] = points, score(points)
-        seen = measured.seen
         if column == COLUMNS[-1] and any((at & seen[key]).any() for key, at in measured.tested.items() if key in seen):
             row.in_sample.add(column)

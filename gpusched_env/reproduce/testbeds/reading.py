@@ -21,6 +21,8 @@ from gpusched_env.traces.downloads.public_files import data_folder, find
 
 SHIPPED: Final = files("gpusched_env.reproduce.testbeds") / "measured"
 Columns: TypeAlias = dict[str, np.ndarray]
+Chosen: TypeAlias = Callable[[Columns], np.ndarray]
+Noted: TypeAlias = dict[tuple[str, str], np.ndarray]
 
 
 class UnplayableError(GpuschedError):
@@ -67,12 +69,12 @@ class Measured:
     listed: Mapping[str, Mapping[str, Any]]
     change: Callable[[str, Columns], Columns] | None = None
     folder: Traversable = SHIPPED
-    seen: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    tested: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    seen: Noted = field(default_factory=dict)
+    tested: Noted = field(default_factory=dict)
     frozen: bool = False
     tables: dict[str, Columns] = field(default_factory=dict)
 
-    def calibration(self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]) -> Columns:
+    def calibration(self, file: str, columns: Sequence[str], chosen: Chosen) -> Columns:
         """Return columns of the rows on which constants are calibrated.
 
         ``chosen`` gets the columns that are not measured values, and returns which rows are wanted, bool [n].
@@ -81,7 +83,7 @@ class Measured:
             raise RuntimeError(f"{file}: constants are frozen; a calibration reads before")
         return self._read(file, columns, chosen, self.seen)
 
-    def test(self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]) -> Columns:
+    def test(self, file: str, columns: Sequence[str], chosen: Chosen) -> Columns:
         """Return columns of rows that are predicted, as :meth:`calibration` does."""
         if not self.frozen:
             raise RuntimeError(f"{file}: the test is read before the constants are frozen")
@@ -91,8 +93,8 @@ class Measured:
         self,
         file: str,
         columns: Sequence[str],
-        chosen: Callable[[Columns], np.ndarray],
-        noted: dict[tuple[str, str], np.ndarray],
+        chosen: Chosen,
+        noted: Noted,
     ) -> Columns:
         table, values = self._table(file), self.listed[file]["values"]
         at = np.asarray(chosen({name: table[name] for name in table if name not in values}), bool)
