@@ -23,16 +23,12 @@ from gpusched_env.support.tables import Row as Line
 
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK = "*", "+"
-NOTES: Final = (
-    (IN_SAMPLE, "in sample: calibrated on the same run"),
-    (LUCK, "below its floor: luck"),
-    (
-        "",
-        "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' own "
-        "simulator or a second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, "
-        "pairs, or groups and then their values. A run of a testbed is one sample: no interval covers another run.",
-    ),
+ABOUT: Final = (
+    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or a "
+    "second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
+    "then their values. A run of a testbed is one sample: no interval covers another run."
 )
+NOTES: Final = ((IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"), ("", ABOUT))
 _PLACE: Final = re.compile(r"\{([^|{}]+)\|([^|{}]+)\|([^{}]+)\}")  # {rows | columns | metrics}
 
 
