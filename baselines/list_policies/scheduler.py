@@ -102,8 +102,8 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     gangs, profiles = instance.workload.jobs["gpus"], instance.workload.profiles.rows
     skew = np.ascontiguousarray(profiles["skew"][instance.workload.jobs["profile"]])
     memory = np.zeros((), LIST_DTYPE)
-    for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held", "tail",
-                 "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
+    for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held",
+                 "tail", "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
     memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
     memory["gaps"] = rules.estimator == USER and np.isnan(rules.told).any()
