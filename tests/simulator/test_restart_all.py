@@ -55,8 +55,8 @@ def digests() -> list[str]:
 
 
 def test_two_jobs_in_rounds_by_hand() -> None:
-    """Rounds of 100 s, start 5, restart 10. Job 0 (250 s) works from 5 to 100. Job 1 (50 s) arrives at 30, starts at 100
-    and ends at 155: both boundaries restart job 0, which works from 110 to 200, from 210, and has 65 s left: 275.
+    """Rounds of 100 s, start 5, restart 10. Job 0 (250 s) works from 5 to 100. Job 1 (50 s) arrives at 30, starts at
+    100 and ends at 155: both boundaries restart job 0, which works from 110 to 200, from 210, and has 65 s left: 275.
     """
     instance = unit_instance([0, 30], [1, 1], [250, 50], "1x2", round_s=100.0, start_s=5.0, restart_all_s=10.0)
     log = play_both(instance, "srtf")
@@ -120,9 +120,10 @@ def test_all_paths_play_alike_and_the_log_is_valid(spec: str) -> None:
 
 def test_gangs_that_share_links_restart_too() -> None:
     """The validator makes the decisions of such a log again, bit by bit."""
-    linked = get_scenario("leaf-spine-256-v1:jobs=40")
+    linked = get_scenario("leaf-spine-256-v1")
+    jobs = dataclasses.replace(linked.workload, jobs=40)
     rules = Semantics(round_s=600.0, checkpoint_s=0.0, restart_all_s=20.0)
-    instance = linked.replace(semantics=rules, tracked_window=None).instance(1)
+    instance = linked.replace(workload=jobs, semantics=rules, tracked_window=None).instance(1)
     assert (job_times(instance, play_both(instance, "srtf"))["preemptions"] > 1).any()
 
 
@@ -131,7 +132,10 @@ def test_the_environment_plays_alike(spec: str) -> None:
     rules = Semantics(round_s=300.0, checkpoint_s=0.0, restart_all_s=20.0)
     drawn = small_scenario(40, semantics=rules)
     direct = simulate(drawn.instance(5), make_scheduler(spec), seed=5)
-    assert play_scheduler(wide_open(drawn, 5, rules=("pack", "consolidate")), make_scheduler(spec), 5).digest() == direct.digest()
+    assert (
+        play_scheduler(wide_open(drawn, 5, rules=("pack", "consolidate")), make_scheduler(spec), 5).digest()
+        == direct.digest()
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
