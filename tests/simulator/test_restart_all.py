@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers import (
     Script,
+    check_counts,
     finish,
     plain_python_digests,
     play,
@@ -22,13 +23,25 @@ from muri_controller import Controller
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import ScenarioError, ScheduleError
+from gpusched_env.evaluation.link_loads import link_loads
 from gpusched_env.event_log import EVENT_KINDS, LEASE_END, RELEASE, RESUME
 from gpusched_env.metrics import job_times, lower_bounds, validate
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Start, simulate
+from gpusched_env.simulator import (
+    ClusterView,
+    Decision,
+    Lease,
+    Outcome,
+    Preempt,
+    Scheduler,
+    Simulation,
+    Start,
+    simulate,
+)
 from gpusched_env.simulator.past import begin as begin_at
-from gpusched_env.simulator.past import moves_of
+from gpusched_env.simulator.past import first_difference, moves_of
+from tests.simulator.test_elastic import draw_elastic, draw_sized, work_of
 
 TAIL = "tiresias:thresholds=200/500,demote_on=held,demoted=tail"
 SPECS = ("srtf", "srsf", "fifo", "las:round_s=120", "tiresias", "fifo-easy", "themis", TAIL)
@@ -124,7 +137,28 @@ def test_gangs_that_share_links_restart_too() -> None:
     jobs = dataclasses.replace(linked.workload, jobs=40)
     rules = Semantics(round_s=600.0, checkpoint_s=0.0, restart_all_s=20.0)
     instance = linked.replace(workload=jobs, semantics=rules, tracked_window=None).instance(1)
-    assert (job_times(instance, play_both(instance, "srtf"))["preemptions"] > 1).any()
+    log = play_both(instance, "srtf")
+    assert (job_times(instance, log)["preemptions"] > 1).any()
+    times_s = np.unique(log.events["time_s"])[::7]
+    assert link_loads(instance, log, times_s).any()  # arrivals between rounds restart nothing when it replays
+
+
+def test_random_play_of_elastic_jobs_copies_and_links_conserves_work_and_can_be_replayed() -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        drawn = draw_elastic(rng)
+        rules = dataclasses.replace(drawn.semantics, checkpoint_s=0.0, restart_all_s=float(rng.choice([0.0, 7.5])))
+        instance = Instance(drawn.cluster, drawn.workload, drawn.network, rules)
+        simulation, outcome, left = Simulation(instance, seed), Outcome.DECIDE, drawn.iterations
+        while outcome is Outcome.DECIDE and len(simulation.log().events) < 500:
+            outcome = simulation.advance()
+            check_counts(simulation)
+            assert (work_of(simulation) <= left).all(), "work grew"
+            left = work_of(simulation)
+            for _ in range(int(rng.integers(0, 6)) if outcome is Outcome.DECIDE else 0):
+                simulation.apply(draw_sized(rng, simulation))  # type: ignore[arg-type]
+        validate(instance, simulation.log(), complete=outcome is Outcome.DONE)
+        assert first_difference(instance, simulation.log(), False) is None, seed
 
 
 @pytest.mark.parametrize("spec", SPECS)
