@@ -102,6 +102,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("choices", "<i8"),  # number of pairs of a job and a partition; 0 = no job has several
         ("holds", "<i8"),  # 1 = some job may be held after its submission
         ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
+        ("restarting", "<i8"),  # > 0 = after a decision point with ``restart_all_s``; 2 = some gang has been restarted
         ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
@@ -110,6 +111,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
+        ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
+        ("calm", "<i8"),  # what had happened (events.happened) when all gangs were restarted last
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
@@ -520,6 +523,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["elastic"], world["resize_s"] = instance.sizes.elastic, rules.resize_cost_s
+    world["restart_all_s"] = -1.0 if rules.restart_all_s is None else rules.restart_all_s
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
     world["types"] = len(cluster.gpu_types)
