@@ -25,7 +25,7 @@ SHUFFLE_STREAM: Final = 5  # seed + 5 seeds the order of types, as in the publis
 LEAST_STEPS: Final = 1e-6  # a smaller remainder is a rounding error, and would spoil the scale of the programs
 INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
 WHOLE: Final = 1e-9  # [steps] a step that lacks less is whole but for rounding
-PART: Final = Range(0.1, 1.0, "a part of a round, from 0.1 to 1")
+PART: Final = Range(math.ulp(0.0), 1.0, "a fraction of a round, above 0 and at most 1")
 SAME_S: Final = 1e-6  # [s] times that differ by less are equal but for rounding
 
 
@@ -44,8 +44,8 @@ class Gavel(Scheduler):
         is aware of GPU types; with the suffix ``_packed``, pairs of jobs share GPUs
     round_s : length of a round [s], default 360; the next round begins early if all gangs of a round have finished
     resolve_s : minimum time between two resets of the time counters [s], default 1,920
-    plan_at : fraction of a round after which the next round is planned, default 1; 0.5 = as Gavel's runtime on a cluster
-        does, see Notes
+    plan_at : fraction of a round after which the next round is planned, default 1; 0.5 = as Gavel's runtime on real
+        clusters does, see Notes
     tie_break : choice among optimal shares. "vertex" (default) = the solution of HiGHS; "two_stage" = of the optimal
         solutions, one with the largest sum of the quantities that were made equal; "interior" = the solution of ECOS,
         as in the published code (ECOS is in the extra ``gavel``)
@@ -67,15 +67,15 @@ class Gavel(Scheduler):
     -----
     By default, shares are recomputed in each round if jobs have arrived or finished since the last round, and an idle
     system plans at once. docs/gavel.md has the differences with ``gavel_compat``, and which policies then agree with
-    the published simulator job by job.
-
-    With ``plan_at`` below 1, as on a cluster, a gang that runs has had only a part of the round at the time of the
-    plan, so it is ahead of gangs that tie with it at the end of the round, and its lease is renewed more often. GPUs
-    that are free after the plan go to gangs of the next round at once. A job that ends after the plan keeps its place.
-
-    Our choices are HiGHS instead of ECOS, one linear program for the makespan, and
+    the published simulator job by job. Our choices are HiGHS instead of ECOS, one linear program for the makespan, and
     water filling without a Boolean program. A round takes O(M log M) for M jobs in the system. Computing the shares
     takes a linear program of M R variables for R GPU types.
+
+    On a cluster, Gavel's runtime plans the next round when half of the present one is over, and books the time of a
+    gang when its lease ends. ``plan_at`` below 1 does the same. At the time of the plan, a running gang has had only a
+    part of its round. It therefore comes before gangs with which it would tie at the end of the round, and its lease is
+    renewed. Time counts from the end of the restart. A GPU that is free after the plan starts its next gang at once. If
+    a job ends after the plan, its GPUs in the next round stay idle until the plan in that round.
 
     References
     ----------
@@ -109,7 +109,7 @@ class Gavel(Scheduler):
         self._ahead = self.plan_at < 1.0
         if self._ahead and (self.gavel_compat or self.whole_steps or POLICIES[self.policy].packed):
             raise SchedulerError(
-                f"gavel: plan_at={self.plan_at:g} is the runtime on a cluster, without pairs: leave out gavel_compat and "
+                f"gavel: plan_at={self.plan_at:g} is for whole GPUs and continuous work: leave out gavel_compat and "
                 "whole_steps, and take a policy that is not packed, or plan_at=1"
             )
         self.needs = ("deadlines",) if "SLOs" in self.policy else ()
@@ -178,7 +178,7 @@ class Gavel(Scheduler):
         self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
         self._round_end_s = self._plan_s = -math.inf
         self._planned = False  # the next round, before the present one is over
-        self._stale = False  # shares have changed since the counters were reset
+        self._stale = False  # plan_at < 1: shares have changed since the counters were reset
         self._booked_to_s = 0.0  # end of the round before the present one
         self._clock_s = 0.0  # begin of the present round, see _ended_s
         self._due_s: dict[int, float] = {}  # job of the present round -> time at which its leased steps end
@@ -186,7 +186,7 @@ class Gavel(Scheduler):
         self._holding: dict[int, float] = {}  # job of the present round -> time since which it holds its GPUs
         self._held: dict[int, tuple[int, tuple[int, ...]]] = {}  # job -> type and GPUs of its last start
         self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
-        self._ended: list[tuple[int, float, float, int]] = []  # job, begin and end of its task, GPU type; not booked yet
+        self._ended: list[tuple[int, float, float, int]] = []  # job, begin, end, GPU type: not booked yet
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan a round when the last one is over; within a round only start jobs that could not start at once."""
@@ -195,8 +195,8 @@ class Gavel(Scheduler):
         if self._leases:
             holding -= set(view.lease_ended.tolist())
         self._end([job for job in self._holding if job not in holding], now_s)
-        inside = self._holding and now_s < self._round_end_s
-        if inside if self._ahead else (self._pending or inside):
+        busy = bool(self._holding or self._pending)
+        if (self._pending and not self._ahead) or (busy and now_s < self._round_end_s):
             if self._ahead and not self._planned and now_s >= self._plan_s:
                 self._planned = self._select(view)
                 self._pending = [job for job in self._seats.of_job if job not in self._holding]
@@ -207,16 +207,18 @@ class Gavel(Scheduler):
 
     def _end(self, jobs: Iterable[int], now_s: float) -> None:
         for job in jobs:
-            self._ended.append((job, self._holding.pop(job), self._ended_s(job, now_s), self._held[job][0]))
+            end_s = self._ended_s(job, now_s)
+            self._ended.append((job, min(self._holding.pop(job), end_s), end_s, self._held[job][0]))
 
     def _begin_round(self, view: ClusterView) -> Iterable[Decision]:
         company = self._partner
         if self._planned:
-            present = set(self._active.tolist()) & {*view.running.tolist(), *view.waiting.tolist()}
+            present = {*view.running.tolist(), *view.waiting.tolist()}
             self._seats.of_job = {job: seat for job, seat in self._seats.of_job.items() if job in present}
-            self._planned, self._clock_s = False, view.now_s
-        elif not self._select(view):
+            self._planned, self._clock_s = bool(self._seats.of_job), view.now_s
+        if not self._planned and not self._select(view):
             return []
+        self._planned = False
         self._round_end_s = self._clock_s + self.round_s
         self._plan_s = self._clock_s + self.plan_at * self.round_s
         return self._play(view, company)
@@ -252,8 +254,8 @@ class Gavel(Scheduler):
 
     def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
         """Jobs of the next round, int64 [n], and the GPU type of each."""
-        running = [(job, self._held[job][0], max(self._clock_s - max(begin_s, self._last_reset_s), 0.0))
-                   for job, begin_s in self._holding.items()]  # fmt: skip
+        since = {job: max(begin_s, self._last_reset_s) for job, begin_s in self._holding.items()}
+        running = [(job, self._held[job][0], max(self._clock_s - s, 0.0)) for job, s in since.items()]
         chosen = self._rounds.choose(self._active, running)
         runs = chosen != NONE
         if self.gavel_compat:
@@ -304,8 +306,8 @@ class Gavel(Scheduler):
             if view.refusal:
                 left.append(job)
                 continue
-            again = self._ahead and view.served_s[job] > 0 if False else job in self._held
-            load_s = (view.semantics.restore_s if again else view.semantics.start_s) if self._ahead else 0.0
+            again, rules = job in self._held, view.semantics
+            load_s = (rules.restore_s if again else rules.start_s) if self._ahead else 0.0
             self._holding[job], self._held[job] = view.now_s + load_s, self._seats.of_job[job]
             if self._leases:
                 yield self._lease(view, job)
