@@ -50,6 +50,7 @@ class Topology:
     nics : number of NICs of a server; if it is above 1, a job with g GPUs on a server gets ``min(g, nics) / nics`` of
         ``nic_Bps``
     host_bus_Bps : rate of the bus of a server that all its multi-GPU jobs share [byte/s]; inf = no bus
+    switch_share, base_s, depth_s : see :class:`gpusched_env.network.collectives.Links`
     graph : the networkx graph that was compiled; the attribute ``rows`` of an edge holds its indices into ``links``
     """
 
@@ -67,6 +68,9 @@ class Topology:
     nics: int
     host_bus_Bps: float
     graph: Any = field(repr=False)
+    switch_share: float = 0.0
+    base_s: tuple[float, float] = (0.0, 0.0)
+    depth_s: tuple[float, float] = (0.0, 0.0)
 
     def route(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows of the links on the route from group ``a`` to group ``b``, and the share of bytes on each."""

@@ -96,7 +96,7 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
         world[name] = getattr(contention, name)
     world["duplex"], world["nics"] = topology.duplex, topology.nics
     world["edges"] = int(topology.edge.max()) + 1
-    for name in ("gpu_Bps", "gpu_latency_s", "nic_Bps"):
+    for name in ("gpu_Bps", "gpu_latency_s", "nic_Bps", "switch_share", "base_s", "depth_s"):
         world[name] = getattr(topology, name)
     for name in ("reduction_Bps", "machine_overhead_s"):
         world[name] = getattr(network, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import begin
 from gpusched_env.core.state import Run
 from gpusched_env.network import ecmp
-from gpusched_env.network.collectives import ALIKE
+from gpusched_env.network.collectives import ALIKE, KNEE_BYTES, TREE_SHARE
 from gpusched_env.portable.elementary import log2, power
 
 path_hash = kernel(ecmp.path_hash)
 
 
 # Numbers of the collectives, in the order of gpusched_env.network.collectives.COLLECTIVES.
-RING, HIERARCHICAL, TREE, SHARDED, BEST = range(5)
+RING, HIERARCHICAL, TREE, SHARDED, BEST, NCCL_TREE, NVLS, NCCL = range(8)
 
 
 @kernel
@@ -122,11 +123,17 @@ def price(
     w = sim.world
     gang, machines = sim.replicas[number]["gpus"], sim.replicas[number]["machines"]
     inside_s = w["gpu_latency_s"]
+    if collective == NVLS and machines == 1:
+        return 2.0 * inside_s, (largest + 1.0) / largest * gradient_bytes
     if machines == 1 or collective in (RING, SHARDED):
         steps = 2.0 * (gang - 1)
         between = 2.0 * (machines - 1) if machines > 1 else 0.0
         fixed = (steps - between) * inside_s + between * step_s
         return fixed, steps / gang * gradient_bytes
+    if collective in (NCCL_TREE, NVLS):
+        steps = 2.0 if collective == NVLS else 2.0 * (largest - 1)
+        wire = min(machines, 4) / 2.0 / TREE_SHARE * gradient_bytes
+        return steps * inside_s + 2.0 * log2(machines) * step_s, wire
     inside = 2.0 * (largest - 1) * inside_s + 2.0 * (largest - 1) / largest * gradient_bytes / w["gpu_Bps"]
     if collective == HIERARCHICAL:
         steps = 2.0 * (machines - 1)
@@ -140,8 +147,22 @@ def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
 
     In two-level collectives, all GPUs of a machine send at the same time, and each sends its own part.
     """
+    port_Bps = sim.world["gpu_Bps"]
+    if collective == NVLS:
+        port_Bps = sim.world["switch_share"] * port_Bps
+        return port_Bps * (min(machines, 4) / 2.0) / ((largest + 1.0) / largest) if machines > 1 else port_Bps
+    if collective == NCCL_TREE and machines > 1:
+        return port_Bps * (min(machines, 4) / 2.0) / 2.0
     two_levels = machines > 1 and (collective in (HIERARCHICAL, TREE))
-    return sim.world["gpu_Bps"] * (largest if two_levels else 1)
+    return port_Bps * (largest if two_levels else 1)
+
+
+@helper
+def measured_s(sim: Run, machines: int, gradient_bytes: float, alone_s: float) -> float:
+    """Return the fixed part of measured latency of a transfer of ``alone_s`` [s], as network.collectives.measured_s."""
+    where = 1 if machines > 1 else 0
+    chunked = sim.world["depth_s"][where] * alone_s * min(1.0, KNEE_BYTES / gradient_bytes)
+    return sim.world["base_s"][where] + 2.0 * math.sqrt(chunked)
 
 
 @helper
@@ -209,21 +230,20 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
             cross(sim, number, sim.nodes[node]["bus"], 1.0)
         previous = node
         edge += 1
-    choice = pace["collective"]
     solo = solo_rate(sim, number, cap, False)
     gradient = 0.0 if gang == 1 else pace["gradient_bytes"]
-    if choice == BEST:
+    choice = pace["collective"]
+    if choice in (BEST, NCCL):  # the library chooses what is fastest without other gangs
         best = np.inf
-        for candidate in range(SHARDED):
+        for candidate in (RING, HIERARCHICAL, TREE) if choice == BEST else (RING, NCCL_TREE, NVLS):
             rate = min(solo, port_rate(sim, candidate, machines, largest))
             fixed, wire = price(sim, number, candidate, largest, gradient, step_s)
-            if (fixed + wire / rate) * ALIKE < best:
+            if rate > 0.0 and (fixed + wire / rate) * ALIKE < best:
                 best = fixed + wire / rate
                 choice = candidate
     solo = min(solo, port_rate(sim, choice, machines, largest))
     fixed, wire = price(sim, number, choice, largest, gradient, step_s)
-    if gradient == 0.0:
-        fixed = 0.0
+    fixed = fixed + measured_s(sim, machines, gradient, wire / solo) if gradient > 0.0 else 0.0
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
     if pace["measured"]:  # treat all measured communication as transfers, which contention slows down
         fixed = 0.0
