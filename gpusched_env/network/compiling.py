@@ -61,7 +61,6 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
             f"topology.nics is {spec.nics}, but servers differ in the GBps of all their links; make them equal, or set "
             "nics to 1"
         )
-    measured = spec.latency == "measured"
     nic_s = np.array([[max(link.latency_s for link in side.values()) for side in group] for group in groups])
     drawn = graph.copy()
     for a, b, data in drawn.edges(data=True):
@@ -74,16 +73,15 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
         route_at=routes.at,
         route_link=np.array([row_of[ends] for ends in inner], np.int32)[routes.arc],
         route_share=routes.share,
-        latency_s=(spec.nic_latency_s + nic_s[:, :1] + routes.latency_s + nic_s[None, :, 1]) * (not measured),
+        latency_s=spec.nic_latency_s + nic_s[:, :1] + routes.latency_s + nic_s[None, :, 1],
         gpu_Bps=spec.gpu_GBps * 1e9,
-        gpu_latency_s=spec.gpu_latency_s * (not measured),
+        gpu_latency_s=spec.gpu_latency_s,
         nic_Bps=float(nic_Bps.min()),
         nics=spec.nics,
         host_bus_Bps=math.inf if spec.host_bus_GBps is None else spec.host_bus_GBps * 1e9,
-        graph=drawn,
         switch_share=spec.switch_share,
-        base_s=(spec.gpu_base_s or 0.0, spec.nic_base_s or 0.0),
-        depth_s=(spec.gpu_depth_s or 0.0, spec.nic_depth_s or 0.0),
+        depth_s=(spec.gpu_depth_s, spec.nic_depth_s) if spec.latency == "measured" else None,
+        graph=drawn,
     )
 
 

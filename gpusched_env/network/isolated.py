@@ -52,7 +52,6 @@ def isolated_communication_s(
             latency_s,
             network.reduction_Bps,
             topology.switch_share,
-            topology.base_s,
             topology.depth_s,
         )
         gangs = Gangs(gpus, servers, widest, gradient_bytes)

@@ -31,23 +31,11 @@ PCIE_S: Final = 5.7e-6
 RDMA_S: Final = 14e-6
 TCP_S: Final = 50e-6
 
+HOPPER, BLACKWELL = 0.85, 0.74  # share of NVLink's rate while the switch reduces (NVLS): NVIDIA/nccl, tuning.cc
 
-HOPPER_SWITCH, BLACKWELL_SWITCH = 0.85, 0.74  # share of NVLink's rate that NVLS reaches: NVIDIA/nccl, tuning.cc
-
-
-class Fabric(NamedTuple):
-    """Measured latency of NCCL's all-reduce over one kind of fabric, as TopologySpec describes it."""
-
-    base_s: float  # [s]
-    depth_s: float  # [s]
-
-
-# Calibrated by gpusched_env.reproduce.testbeds.fabrics, which names the machines; versions of NCCL are not stated.
-FABRICS: Final = {
-    "nvlink": Fabric(3.982e-05, 3.365e-06),
-    "efa": Fabric(7.406e-05, 1.130e-04),
-    "ib": Fabric(6.901e-05, 3.815e-06),
-}
+# Fabric -> latency of an all-reduce of few bytes, and depth of its pipeline [s]: calibrated, on machines that it names, by
+# gpusched_env.reproduce.testbeds.fabrics. The sources do not state the version of NCCL.
+FABRICS: Final = {"nvlink": (3.982e-5, 3.365e-6), "efa": (7.406e-5, 1.130e-4), "ib": (6.901e-5, 3.815e-6)}
 
 
 class NetworkPreset(NamedTuple):
@@ -69,20 +57,11 @@ def _server(port: str, nic: str, gpu_latency_s: float, nic_latency_s: float, nic
     )
 
 
-def _measured(port: str, nic: str, nics: int, fabric: str, switch_share: float = 0.0, gpus: int = 8) -> NetworkPreset:
-    """Return a preset whose collectives have measured latencies."""
-    inside, between = FABRICS["nvlink"], FABRICS[fabric]
-    spec = replace(
-        _server(port, nic, NVLINK_S, RDMA_S, nics),
-        kind="leaf-spine",
-        switch_share=switch_share,
-        latency="measured",
-        gpu_base_s=inside.base_s,
-        gpu_depth_s=inside.depth_s,
-        nic_base_s=between.base_s,
-        nic_depth_s=between.depth_s,
-    )
-    return NetworkPreset(spec, (gpus,))
+def _measured(port: str, nic: str, nics: int, fabric: str, switch_share: float = 0.0) -> TopologySpec:
+    """Return the spec of servers with NVLink and a fabric between them whose latencies were measured."""
+    (gpu_s, gpu_depth_s), (nic_s, nic_depth_s) = FABRICS["nvlink"], FABRICS[fabric]
+    spec = replace(_server(port, nic, gpu_s, nic_s, nics), kind="leaf-spine", switch_share=switch_share)
+    return replace(spec, latency="measured", gpu_depth_s=gpu_depth_s, nic_depth_s=nic_depth_s)
 
 
 _V100_100G: Final = replace(_server("nvlink-v100", "rdma-100g", NVLINK_S, RDMA_S), kind="leaf-spine")
@@ -121,10 +100,10 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
         (4, 8, 16, 32),
     ),
     "oversub4": NetworkPreset(replace(_V100_100G, oversubscription=4.0, uplinks=2), (8,)),  # for contention (choice)
-    "a100-ib": _measured("nvlink-a100", "rdma-200g", 4, "ib"),
-    "p4de-efa": _measured("nvlink-a100", "rdma-100g", 4, "efa"),
-    "p5-efa": _measured("nvlink-h100", "rdma-400g", 8, "efa", HOPPER_SWITCH),
-    "h100-ib": _measured("nvlink-h100", "rdma-400g", 8, "ib", HOPPER_SWITCH),
-    "b200-ib": _measured("nvlink-b200", "rdma-400g", 8, "ib", BLACKWELL_SWITCH),
-    "gb200-ib": _measured("nvlink-b200", "rdma-400g", 72, "ib", BLACKWELL_SWITCH, gpus=72),
+    "a100-ib": NetworkPreset(_measured("nvlink-a100", "rdma-200g", 4, "ib"), (8,)),
+    "p4de-efa": NetworkPreset(_measured("nvlink-a100", "rdma-100g", 4, "efa"), (8,)),
+    "p5-efa": NetworkPreset(_measured("nvlink-h100", "rdma-400g", 8, "efa", HOPPER), (8,)),
+    "h100-ib": NetworkPreset(_measured("nvlink-h100", "rdma-400g", 8, "ib", HOPPER), (8,)),
+    "b200-ib": NetworkPreset(_measured("nvlink-b200", "rdma-400g", 8, "ib", BLACKWELL), (8,)),
+    "gb200-ib": NetworkPreset(_measured("nvlink-b200", "rdma-400g", 72, "ib", BLACKWELL), (72,)),
 }

@@ -19,15 +19,12 @@ from gpusched_env.support.files import file_digest
 
 CHECKS: Final[dict[tuple[str, ...], Callable[[object, str], float]]] = {
     ("gpu_GBps", "nic_GBps", "host_bus_GBps"): partial(check_number, positive=True),
-    ("gpu_latency_s", "nic_latency_s", "hop_latency_s", "gpu_base_s", "gpu_depth_s", "nic_base_s", "nic_depth_s"): (
-        check_number
-    ),
-    ("oversubscription", "pod_oversubscription"): partial(check_number, least=1.0),
+    ("gpu_latency_s", "nic_latency_s", "hop_latency_s", "gpu_depth_s", "nic_depth_s"): check_number,
     ("switch_share",): partial(check_number, most=1.0),
+    ("oversubscription", "pod_oversubscription"): partial(check_number, least=1.0),
     ("nics", "uplinks", "pod_uplinks", "racks_per_pod"): check_count,
 }
-LATENCIES: Final = ("gpu_latency_s", "nic_latency_s", "hop_latency_s")
-MEASURED: Final = ("gpu_base_s", "gpu_depth_s", "nic_base_s", "nic_depth_s")
+LATENCIES: Final = ("steps", "measured")
 OF_KINDS: Final = frozenset(name for kind in TOPOLOGIES.values() for name in kind.fields)
 
 
@@ -55,11 +52,10 @@ class TopologySpec:
     pod_uplinks : number of uplinks from a pod to the core (three-tier, clos-table)
     path : path of the topology file; a relative path stays relative to the working directory (graph, clos-table)
     names_per_parent : True = switches with equal names below different switches are different switches (clos-table)
-    switch_share : share of ``gpu_GBps`` that a gang gets which the switch between the GPUs of a server reduces (NVLink
-        SHARP); 0 = the switch does not reduce
-    latency : "steps" = a collective takes the latencies of its steps; "measured" = the measured time a + c sqrt(M)
-    gpu_base_s, nic_base_s : measured time a of a collective of few bytes, on one server and on several [s]
-    gpu_depth_s, nic_depth_s : depth d of its pipeline, from which c follows [s]
+    switch_share : share of ``gpu_GBps`` that a gang reaches while the switch of its server reduces (NVLink SHARP); 0 =
+        switches do not reduce
+    latency : "steps" = a gang takes the latency of each step; "measured" = latencies are those of a whole collective
+    gpu_depth_s, nic_depth_s : depth of the pipeline of a collective, on one server and on several [s] (measured)
 
     Notes
     -----
@@ -88,10 +84,8 @@ class TopologySpec:
     names_per_parent: bool = False
     switch_share: float = 0.0
     latency: str = "steps"
-    gpu_base_s: float | None = None
-    gpu_depth_s: float | None = None
-    nic_base_s: float | None = None
-    nic_depth_s: float | None = None
+    gpu_depth_s: float = 0.0
+    nic_depth_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -106,7 +100,10 @@ class TopologySpec:
             raise ScenarioError(f"topology.path is {self.path!r}: it must be the path of a file")
         if not isinstance(self.names_per_parent, bool):
             raise ScenarioError(f"topology.names_per_parent is {self.names_per_parent!r}: it must be true or false")
-        self._check_latency()
+        if self.latency not in LATENCIES:
+            raise ScenarioError(f"topology.latency: {unknown_name('value', str(self.latency), LATENCIES)}")
+        if self.latency == "steps" and self.gpu_depth_s + self.nic_depth_s > 0.0:
+            raise ScenarioError("topology: a depth has an effect only with latency 'measured'; leave it out")
         used = TOPOLOGIES[self.kind].fields
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)
@@ -119,16 +116,6 @@ class TopologySpec:
                 )
         if self.kind == "rail-optimised" and self.nics == 1:
             raise ScenarioError("topology.nics is 1: 'rail-optimised' needs two or more, one for each rail")
-
-    def _check_latency(self) -> None:
-        if self.latency not in ("steps", "measured"):
-            raise ScenarioError(f"topology.latency is {self.latency!r}: it must be 'steps' or 'measured'")
-        for name in MEASURED if self.latency == "measured" else ():
-            if getattr(self, name) is None:
-                raise ScenarioError(f"topology.{name} is missing; latency 'measured' needs it: take a measured preset")
-        for name in LATENCIES if self.latency == "measured" else MEASURED:
-            if getattr(self, name) != getattr(TopologySpec, name):
-                raise ScenarioError(f"topology.{name} has no effect with latency {self.latency!r}; leave it out")
 
     def file_digest(self) -> str | None:
         """Return the SHA-256 of the file at ``path``; None if there is no file."""

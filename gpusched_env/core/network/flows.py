@@ -112,6 +112,14 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
 
 
 @helper
+def port_bytes(sim: Run, machines: int, largest: int) -> float:
+    """Return the bytes that NCCL's trees send over a GPU's port / gradient bytes, at the port's full rate."""
+    if sim.world["switch_share"] > 0.0:
+        return (largest + 1.0) / largest / sim.world["switch_share"]
+    return 2.0 if machines > 1 else 2.0 * (largest - 1) / largest
+
+
+@helper
 def price(
     sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:
@@ -123,17 +131,17 @@ def price(
     w = sim.world
     gang, machines = sim.replicas[number]["gpus"], sim.replicas[number]["machines"]
     inside_s = w["gpu_latency_s"]
-    if collective == NVLS and machines == 1:
-        return 2.0 * inside_s, (largest + 1.0) / largest * gradient_bytes
+    if w["depth_s"][0] >= 0.0:  # begin_flow adds the measured latency
+        inside_s = step_s = 0.0
+    if collective in (NCCL_TREE, NVLS):
+        steps = 2.0 if w["switch_share"] > 0.0 else 2.0 * (largest - 1)
+        sent = min(machines, 4) / 2.0 / TREE_SHARE if machines > 1 else port_bytes(sim, machines, largest)
+        return steps * inside_s + 2.0 * log2(machines) * step_s, sent * gradient_bytes
     if machines == 1 or collective in (RING, SHARDED):
         steps = 2.0 * (gang - 1)
         between = 2.0 * (machines - 1) if machines > 1 else 0.0
         fixed = (steps - between) * inside_s + between * step_s
         return fixed, steps / gang * gradient_bytes
-    if collective in (NCCL_TREE, NVLS):
-        steps = 2.0 if collective == NVLS else 2.0 * (largest - 1)
-        wire = min(machines, 4) / 2.0 / TREE_SHARE * gradient_bytes
-        return steps * inside_s + 2.0 * log2(machines) * step_s, wire
     inside = 2.0 * (largest - 1) * inside_s + 2.0 * (largest - 1) / largest * gradient_bytes / w["gpu_Bps"]
     if collective == HIERARCHICAL:
         steps = 2.0 * (machines - 1)
@@ -147,22 +155,10 @@ def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
 
     In two-level collectives, all GPUs of a machine send at the same time, and each sends its own part.
     """
-    port_Bps = sim.world["gpu_Bps"]
-    if collective == NVLS:
-        port_Bps = sim.world["switch_share"] * port_Bps
-        return port_Bps * (min(machines, 4) / 2.0) / ((largest + 1.0) / largest) if machines > 1 else port_Bps
-    if collective == NCCL_TREE and machines > 1:
-        return port_Bps * (min(machines, 4) / 2.0) / 2.0
+    if collective in (NCCL_TREE, NVLS) and machines > 1:
+        return sim.world["gpu_Bps"] * (min(machines, 4) / 2.0 / port_bytes(sim, machines, largest))
     two_levels = machines > 1 and (collective in (HIERARCHICAL, TREE))
-    return port_Bps * (largest if two_levels else 1)
-
-
-@helper
-def measured_s(sim: Run, machines: int, gradient_bytes: float, alone_s: float) -> float:
-    """Return the fixed part of measured latency of a transfer of ``alone_s`` [s], as network.collectives.measured_s."""
-    where = 1 if machines > 1 else 0
-    chunked = sim.world["depth_s"][where] * alone_s * min(1.0, KNEE_BYTES / gradient_bytes)
-    return sim.world["base_s"][where] + 2.0 * math.sqrt(chunked)
+    return sim.world["gpu_Bps"] * (largest if two_levels else 1)
 
 
 @helper
@@ -230,20 +226,25 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
             cross(sim, number, sim.nodes[node]["bus"], 1.0)
         previous = node
         edge += 1
+    choice = pace["collective"]
     solo = solo_rate(sim, number, cap, False)
     gradient = 0.0 if gang == 1 else pace["gradient_bytes"]
-    choice = pace["collective"]
-    if choice in (BEST, NCCL):  # the library chooses what is fastest without other gangs
+    if choice in (BEST, NCCL):
         best = np.inf
-        for candidate in (RING, HIERARCHICAL, TREE) if choice == BEST else (RING, NCCL_TREE, NVLS):
+        for candidate in (RING, HIERARCHICAL, TREE) if choice == BEST else (RING, RING, NCCL_TREE):
             rate = min(solo, port_rate(sim, candidate, machines, largest))
             fixed, wire = price(sim, number, candidate, largest, gradient, step_s)
-            if rate > 0.0 and (fixed + wire / rate) * ALIKE < best:
+            if (fixed + wire / rate) * ALIKE < best:
                 best = fixed + wire / rate
                 choice = candidate
     solo = min(solo, port_rate(sim, choice, machines, largest))
     fixed, wire = price(sim, number, choice, largest, gradient, step_s)
-    fixed = fixed + measured_s(sim, machines, gradient, wire / solo) if gradient > 0.0 else 0.0
+    depth_s = w["depth_s"][1 if machines > 1 else 0]
+    if gradient == 0.0:
+        fixed = 0.0
+    elif depth_s >= 0.0:  # the measured latency, as in gpusched_env.network.collectives
+        fixed += step_s if machines > 1 else w["gpu_latency_s"]
+        fixed += 2.0 * math.sqrt(depth_s * (wire / solo) * min(1.0, KNEE_BYTES / gradient))
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
     if pace["measured"]:  # treat all measured communication as transfers, which contention slows down
         fixed = 0.0
