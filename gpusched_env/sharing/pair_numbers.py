@@ -70,9 +70,7 @@ class PairNumbers:
             numbers[name] = number_of(row, column, place, most=1e6, wanted="a number from 0 to 1e6")
 
 
-def fit_pairs(
-    measured: Iterable[tuple[str, str, float]], gpus: Sequence[tuple[int, int]] | None = None
-) -> PairNumbers:
+def fit_pairs(measured: Iterable[tuple[str, str, float]], gpus: Sequence[tuple[int, int]] | None = None) -> PairNumbers:
     """Fit two numbers per model to measured pairs: robust least squares of 1 / r - 1, by coordinate descent.
 
     Each number is the fleet's times a factor, which is drawn towards 1 with the weight of PRIOR measurements. Numbers
