@@ -383,6 +383,8 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
+    if w["latencies"] and job["first_start_s"] == np.inf:
+        r["since_s"] += sim.latencies[row]
     if taken > gang:
         r["since_s"] += w["merge_s"]
     set_rate(sim, number, pace, slowest, iteration_s)
