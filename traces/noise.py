@@ -29,53 +29,60 @@ START_LATENCIES: Final[dict[str, Quantiles]] = {
 }
 
 
-def draw_noise(workload: Workload, rng: np.random.Generator, worker: float = 0.04, step: float = 0.05) -> Workload:
-    """Multiply run times by how much slower a synchronous gang is than its mean worker.
+def draw_noise(
+    workload: Workload, rng: np.random.Generator, worker: float = 0.04196, step: float = 0.05245, jobs: float = 0.5048
+) -> Workload:
+    """Multiply run times by how much slower a synchronous gang is than a worker on average.
 
     Each GPU has a worker. In each step it is slower by a factor of its own, drawn once, times a factor of this step;
     both are lognormal, of mean 1 and log-sigmas ``worker`` and ``step``. A step lasts as long as its slowest worker.
-    The factor of a job is the expectation of this maximum over many steps, given its workers' factors; that of a job
-    of one GPU is its worker's, which is 1 on average. Jobs of several sizes keep the factor of the one they request.
-    The defaults are those of synchronous jobs of Alibaba PAI (``gpusched reproduce testbeds``, row N1).
+    The factor of a job is the expectation of this maximum over many steps, given its workers' factors. That of a job
+    of one GPU is its worker's, 1 on average. Jobs of several sizes keep the factor of the one that they request.
+
+    Some jobs are noisier than others: the log-sigmas of a job are multiplied by a lognormal number of mean 1 and
+    log-sigma ``jobs``, and then at most MOST_SIGMA. The defaults are those of synchronous jobs of Alibaba PAI.
 
     Raises
     ------
     WorkloadError : a log-sigma is not a number from 0 to MOST_SIGMA
     """
-    check_noise({"worker": worker, "step": step})
+    check_noise({"worker": worker, "step": step, "jobs": jobs})
     gang = workload.jobs["gpus"].astype(np.int64)
-    logs = worker * normal(rng, int(gang.sum())) - 0.5 * worker * worker
-    factor = slowest_workers(gang, logs, step)
+    level = arrays.exp(jobs * normal(rng, len(gang)) - 0.5 * jobs * jobs)
+    workers, steps = (np.minimum(level * sigma, MOST_SIGMA) for sigma in (worker, step))
+    workers = np.repeat(workers, gang)
+    logs = workers * normal(rng, len(workers)) - 0.5 * workers * workers
+    factor = slowest_workers(gang, logs, steps)
     work = {name: workload.jobs[name] * factor for name in ("iterations", "duration_s")}
     return workload.unchecked_columns(**work)
 
 
-def slowest_workers(gang: np.ndarray, logs: np.ndarray, step: float) -> np.ndarray:
+def slowest_workers(gang: np.ndarray, logs: np.ndarray, step: np.ndarray) -> np.ndarray:
     """float64 [J]: mean time of a synchronous step of each gang; that of a worker of factor 1 is 1.
 
     Parameters
     ----------
     gang : int64 [J], numbers of workers
     logs : float64 [sum of gang], logarithms of the factors of the workers, gang by gang
-    step : log-sigma of the factors of steps
+    step : float64 [J], log-sigmas of the factors of steps
     """
     from gpusched_env.portable.slowest import Gangs, slowest_each
 
     found = np.empty(len(gang))
-    slowest_each(Gangs(gang=gang, logs=logs, found=found), float(step))
+    slowest_each(Gangs(gang=gang, logs=logs, step=step, found=found))
     return found
 
 
-def expected_slowest(workers: int, sigma: float) -> float:
-    """Return E[max] of independent lognormal times of mean 1 and log-sigma ``sigma``."""
-    return float(slowest_workers(np.array([workers]), np.full(workers, 0.0), sigma)[0])
+def expected_slowest(workers: int, sigma: np.ndarray) -> np.ndarray:
+    """float64 [n]: E[max] of as many independent lognormal times, of mean 1 and log-sigmas ``sigma`` [n]."""
+    return slowest_workers(np.full(len(sigma), workers), np.zeros(workers * len(sigma)), np.asarray(sigma, float))
 
 
 def check_noise(parameters: Mapping[str, Any]) -> None:
     """Refuse unknown or wrong parameters of :func:`draw_noise`."""
-    if parameters.keys() - {"worker", "step"}:
-        raise WorkloadError(f"noise is {dict(parameters)}: give worker and step, or {{}} for their defaults")
     for name, value in parameters.items():
+        if name not in ("worker", "step", "jobs"):
+            raise WorkloadError(f"noise: no parameter {name!r}; known are worker, step, jobs")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_SIGMA:
             raise WorkloadError(f"noise: {name} is {value!r}: it must be a log-sigma from 0 to {MOST_SIGMA:g}")
 

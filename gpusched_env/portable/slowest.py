@@ -20,6 +20,7 @@ class Gangs(Handle):
 
     gang = array(np.int64, "gangs")  # number of its workers
     logs = array(np.float64, "workers")  # logarithm of the factor of each worker
+    step = array(np.float64, "gangs")  # log-sigma of the factors of its steps
     found = array(np.float64, "gangs")
 
 
@@ -35,8 +36,8 @@ def _all_below(logs: Any, first: int, end: int, top: float, step: float, u: floa
 
 
 @kernel
-def slowest_each(these: Gangs, step: float) -> None:
-    """Write for each gang E[max over its workers of factor x S]; S are lognormal, of mean 1 and log-sigma ``step``.
+def slowest_each(these: Gangs) -> None:
+    """Write for each gang E[max over its workers of factor x S]; S are lognormal, of mean 1.
 
     With the largest factor w, Z standard normal and G the distribution of (log of the maximum - log w) / step, the
     expectation is w + w step exp(-step^2 / 2) x integral of exp(step u) (P(Z <= u) - G(u)) du. The integrand vanishes
@@ -45,7 +46,7 @@ def slowest_each(these: Gangs, step: float) -> None:
     first = 0
     for row in range(len(these.gang)):
         end = first + these.gang[row]
-        top = these.logs[first]
+        top, step = these.logs[first], these.step[row]
         for i in range(first, end):
             top = max(top, these.logs[i])
         total = 0.0

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.portable.arrays import normal_quantile
 from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
 from gpusched_env.traces.noise import expected_slowest
 
@@ -25,15 +26,16 @@ SYNCHRONOUS: Final = 0.2
 
 
 def calibrate(measured: Measured) -> dict[str, Any]:
-    """Fit the log-sigma of the noise: the mean of what the coefficients of synchronous jobs of ``calibrate`` say."""
+    """Fit the noise to the synchronous jobs of ``calibrate``: mean of its log-sigma, and how much it differs."""
     covs = measured.calibration(COVS, ["median_cov"], lambda told: told["split"] == "calibrate")["median_cov"]
-    sigma = covs[covs <= SYNCHRONOUS].mean() / MEDIAN_COV
-    step = sigma / np.sqrt(1 + BETWEEN**2)
-    return {name: float(f"{value:.4g}") for name, value in (("worker", BETWEEN * step), ("step", step))}
+    sigmas = covs[covs <= SYNCHRONOUS] / MEDIAN_COV
+    step = sigmas.mean() / np.sqrt(1 + BETWEEN**2)
+    found = {"worker": BETWEEN * step, "step": step, "jobs": np.log(sigmas).std()}
+    return {name: float(f"{value:.4g}") for name, value in found.items()}
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
-    """Predict the slowest of ten workers for the synchronous jobs of the split ``test``.
+    """Predict the slowest of ten workers for the synchronous jobs of the split ``test``: for each, and by rank.
 
     The file has coefficients of variation, so what was measured is E[max] of lognormal times with such a coefficient.
     The floor is the error of this step on the jobs whose times of all workers are published.
@@ -43,16 +45,22 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     if column == "floor":
         return [_link(measured)]
     covs = measured.test(COVS, ["job", "median_cov"], lambda told: told["split"] == "test")
-    synchronous = covs["median_cov"] <= SYNCHRONOUS
-    found = np.array([slowest_of(cov) for cov in covs["median_cov"][synchronous]])
-    sigma = np.hypot(constants["worker"], constants["step"]) if column == "calibrated" else 0.0
-    predicted = np.full(len(found), expected_slowest(WORKERS, float(sigma)))
-    totals = {"mean over jobs": (float(predicted.mean()), float(found.mean()))}
-    return [Points(QUANTITY, covs["job"][synchronous].tolist(), predicted, found, totals)]
+    at = np.argsort(covs["median_cov"], kind="stable")
+    at = at[covs["median_cov"][at] <= SYNCHRONOUS]
+    jobs, found = covs["job"][at].tolist(), slowest_of(covs["median_cov"][at])
+    sigma, spread = 0.0, 0.0
+    if column == "calibrated":
+        sigma, spread = np.hypot(constants["worker"], constants["step"]), constants["jobs"]
+    ranks = (np.arange(len(at)) + 0.5) / len(at)
+    levels = np.exp(spread * normal_quantile(ranks) - 0.5 * spread**2)
+    alike = np.full(len(at), expected_slowest(WORKERS, sigma * levels).mean())
+    by_rank = Points(f"{QUANTITY}, jobs by rank", jobs, expected_slowest(WORKERS, sigma * levels), found)
+    totals = {"mean over jobs": (float(alike[0]), float(found.mean()))}
+    return [Points(QUANTITY, jobs, alike, found, totals), by_rank]
 
 
-def slowest_of(cov: float) -> float:
-    """Mean over steps of the slowest of ten workers / their mean, of lognormal times with this median coefficient."""
+def slowest_of(cov: np.ndarray) -> np.ndarray:
+    """float64 [n]: mean over steps of the slowest of ten workers / their mean, of such median coefficients [n]."""
     return expected_slowest(WORKERS, cov / MEDIAN_COV)
 
 
@@ -63,9 +71,9 @@ def _link(measured: Measured) -> Points:
         steps = measured.test(f"{STEPS}{number}", ["time", "batch_time_norm"], _all)
         times = _complete(steps)
         mean = times.mean(axis=1)
-        predicted.append(slowest_of(float(np.median(times.std(axis=1) / mean))))
+        predicted.append(np.median(times.std(axis=1) / mean))
         found.append(float((times.max(axis=1) / mean).mean()))
-    return Points(QUANTITY, ["job 1", "job 2", "job 3"], np.array(predicted), np.array(found))
+    return Points(QUANTITY, ["job 1", "job 2", "job 3"], slowest_of(np.array(predicted)), np.array(found))
 
 
 def _all(told: Columns) -> np.ndarray:

@@ -17,16 +17,14 @@ MURI, TITAN, ELASTICFLOW, KALOS = (
     "muri_startup_by_model", "titansched_switch_costs", "elasticflow_scaling_overhead", "kalos_start_latency",
 )  # fmt: skip
 HALF: Final = 400  # jobs of KALOS by submission, of 800
-KNOWN: Final = (0.0, 0.1, 0.5, 0.9, 0.99, 1.0)  # probabilities of the quantiles of KALOS
 KALOS_CLUSTER: Final = "302x8"
 PUBLISHED_S: Final = 8.0  # what ElasticFlow's published simulator charges for a change of size
 UNPLAYABLE: Final = {
-    "Q2": "not playable: the log here has no virtual cluster, and partitions make the queue (on one pool of 133 nodes, "
-    "mean waits are seconds, recorded are 953 to 1,341 s by month). The columns vc and start_time of Venus' "
-    "cluster_log.csv, and the nodes of each virtual cluster, would make it so",
-    "Q3": "not playable: the pod list is no log of load (it keeps a hundredth of the GPUs busy, so every pod starts at "
-    "once; recorded are 61 s from creation to scheduling, and 897 pods never). Pods that ran beside these, and the times "
-    "at which nodes were full, would make it so",
+    "Q2": "the log here has no virtual cluster, and partitions make the queue (on one pool of 133 nodes, waits are "
+    "seconds; recorded are 953 to 1,341 s by month): columns vc and start_time of Venus' cluster_log.csv, and the nodes "
+    "of each virtual cluster, are missing",
+    "Q3": "the pod list is no log of load (it keeps a hundredth of the GPUs busy, so every pod starts at once; recorded "
+    "are 61 s from creation to scheduling, and 897 pods never): the pods that ran beside these are missing",
 }
 
 
@@ -35,18 +33,15 @@ def calibrate(measured: Measured) -> dict[str, Any]:
     muri = measured.calibration(MURI, ["model", "start_s"], lambda told: told["jobs"] > 0)
     models = muri["start_s"][muri["model"] != "all"]
     kalos_s = measured.calibration(KALOS, ["latency_s"], lambda told: told["job"] < HALF)["latency_s"]
-    process, container = [0.0, 0.5, 1.0], list(KNOWN)
     return {
-        "restart_s": _rounded(muri["start_s"][muri["model"] == "all"][0]),
-        "process": [list(pair) for pair in zip(process, map(_rounded, np.quantile(models, process)), strict=True)],
-        "container": [
-            list(pair) for pair in zip(container, map(_rounded, np.quantile(kalos_s, container)), strict=True)
-        ],
+        "restart_s": float(muri["start_s"][muri["model"] == "all"][0]),
+        "process": _quantiles(models, (0.0, 0.5, 1.0)),
+        "container": _quantiles(kalos_s, (0.0, 0.1, 0.5, 0.9, 0.99, 1.0)),
     }
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")
+def _quantiles(seconds: np.ndarray, at: tuple[float, ...]) -> list[list[float]]:
+    return [[one, float(f"{value:.4g}")] for one, value in zip(at, np.quantile(seconds, at), strict=True)]
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
@@ -69,11 +64,8 @@ def _switches(column: str, constants: Mapping[str, Any], measured: Measured) -> 
         one = Points("time [s]", titan["model"][on == "V100"].tolist(), found_s[on == "A100"], found_s[on == "V100"])
         return [one]
     # The rows of deepspeech2 repeat those of bert, and profiling is no switch.
-    flow = measured.test(
-        ELASTICFLOW,
-        ["seconds"],
-        lambda told: (told["model"] != "deepspeech2") & (told["step"] != "profiling of all sizes"),
-    )["seconds"]
+    switches = measured.test(ELASTICFLOW, ["step", "seconds"], lambda told: told["model"] != "deepspeech2")
+    flow = switches["seconds"][switches["step"] != "profiling of all sizes"]
     groups = [f"TitanSched {gpu}" for gpu in on] + ["ElasticFlow A100"] * len(flow)
     if column == "rules":
         return [Points("time [s]", ["ElasticFlow A100"] * len(flow), np.full(len(flow), PUBLISHED_S), flow)]
@@ -103,12 +95,8 @@ def first_progress_s(jobs: Mapping[str, np.ndarray], told: Mapping[str, np.ndarr
     from gpusched_env.event_log import START
     from gpusched_env.simulator import simulate
 
-    workload = Workload.from_columns(
-        jobs["submit_s"] - jobs["submit_s"][0],
-        jobs["gpus"].astype(int),
-        np.maximum(jobs["run_s"], 1.0),
-        attributes=told,
-    )
+    arrival_s, run_s = jobs["submit_s"] - jobs["submit_s"][0], np.maximum(jobs["run_s"], 1.0)
+    workload = Workload.from_columns(arrival_s, jobs["gpus"].astype(int), run_s, attributes=told)
     events = simulate(Instance(Cluster.parse(KALOS_CLUSTER), workload), make_scheduler("fifo")).events
     events = events[events["kind"] == START]
     waits = np.empty(len(workload))
