@@ -29,11 +29,11 @@ from gpusched_env.evaluation.results import write_csv, write_json
 from gpusched_env.evaluation.runner import evaluate
 from gpusched_env.leaderboard import About, Track, make_entry, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.folders import whole_folder
-from gpusched_env.leaderboard.site import build_site
 from gpusched_env.reproduce import load_card, play_card
 from gpusched_env.reproduce.results import read_run, write_run
 from gpusched_env.support.files import write_whole
+from tools.leaderboard.folders import whole_folder
+from tools.leaderboard.site import build_site
 
 MANY = 60  # more operations than any of these outputs has
 TRACK = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=1)
@@ -250,7 +250,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_operation_of_a_command_fails(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.leaderboard.site_runs.apart", lambda function, arguments, _: function(*arguments))
+    monkeypatch.setattr("tools.leaderboard.runs.apart", lambda function, arguments, _: function(*arguments))
     monkeypatch.setattr("matplotlib.font_manager.json_dump", lambda *_: None)
     disk = Disk(monkeypatch)
 
@@ -271,7 +271,7 @@ def test_a_file_cannot_grow(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     """The system refuses writes beyond a size, also those of HDF5 and torch, which do not use Python's files."""
     import resource
 
-    monkeypatch.setattr("gpusched_env.leaderboard.site_runs.apart", lambda function, arguments, _: function(*arguments))
+    monkeypatch.setattr("tools.leaderboard.runs.apart", lambda function, arguments, _: function(*arguments))
 
     @contextlib.contextmanager
     def fail(number: int) -> Iterator[None]:
