@@ -43,7 +43,7 @@ TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --schedulers 
 KILLED: Final = (  # arguments of Python, in a folder that has a folder of entries
     f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output results.json",
     f"{CLI} reproduce sjf-bco --quick --output reproduction",
-    "-m tools.leaderboard build entries --no-baselines --tracks slo-v0 --output site",
+    "-m tools site entries --no-baselines --tracks slo-v0 --output site",
     f"{CLI} run --scenario tiny-v1 --scheduler srtf --output run.json",
     f"{TRAIN} {TRAINING} --output model",
 )

@@ -19,8 +19,8 @@ from gpusched_env.leaderboard import (
     write_entry,
 )
 from gpusched_env.leaderboard.baseline_entries import FOLDER, baseline_file, known_baselines, shipped_entries
+from tools.__main__ import app as tools_app
 from tools.leaderboard import site
-from tools.leaderboard.__main__ import app as tools_app
 
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
@@ -159,7 +159,7 @@ def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
 
     (tmp_path / "entries").mkdir()
     monkeypatch.setattr(site, "_replay", stop)
-    build = ["build", tmp_path / "entries", "--output", tmp_path / "site", "--no-baselines"]
+    build = ["site", tmp_path / "entries", "--output", tmp_path / "site", "--no-baselines"]
     stopped = tools(*build)
     assert stopped.exit_code == 130
     assert "nothing was written" in stopped.stderr
@@ -176,7 +176,7 @@ def test_tracks_and_baselines(tmp_path):
     assert listed.exit_code == 0
     assert all(track.name in listed.stdout for track in TRACKS)
     assert listed.stdout.count("Scored: makespan.") == 1
-    arguments = ["baselines", "--output", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
+    arguments = ["entries", "--output", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
     assert tools(*arguments).exit_code == 0
     [path] = tmp_path.iterdir()
     assert path.name == "tiny-test.jsonl"

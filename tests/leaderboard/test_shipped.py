@@ -26,7 +26,7 @@ WHOLE = (
     ("sharing-v1", "sjf-bsbf"),
     ("slo-v0", "edf-admission"),
 )
-# A seed of these takes 3 to 40 s. `python -m tools.leaderboard build` plays them, as does its command `baselines`.
+# A seed of these takes 3 to 40 s. `python -m tools site` plays them, as does `python -m tools entries`.
 SLOW = {
     f"{track}-{spec}"
     for track, specs in {

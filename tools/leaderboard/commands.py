@@ -1,4 +1,4 @@
-"""``python -m tools.leaderboard``: play the entries of the package, and make the static site."""
+"""The commands: the site, and the entries of the package."""
 
 from __future__ import annotations
 
@@ -15,15 +15,11 @@ from gpusched_env.evaluation.processes import backend
 from gpusched_env.leaderboard import TRACKS
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
-from gpusched_env.support.commands import Commands
-from gpusched_env.support.consoles import output_checked, plain_table, prepare_output, show
+from gpusched_env.support.consoles import plain_table, show
 from tools.leaderboard.baselines import write_baselines
 from tools.leaderboard.site import build_site, entry_files
 
-app = Commands("Play the entries of the package, and make the static site of the leaderboard.")
 
-
-@app.add("baselines")
 def write_baselines_of(
     output: Annotated[Path, typer.Option(help="Folder of the files, FOLDER/TRACK.jsonl.", metavar="FOLDER")],
     tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
@@ -41,7 +37,6 @@ def write_baselines_of(
         raise typer.Exit(1)
 
 
-@app.add("build", tables=True)
 def build(
     entries: Annotated[Path, typer.Argument(help="Folder of entries, *.entry.xz.", metavar="FOLDER")],
     output: Annotated[
@@ -56,7 +51,7 @@ def build(
 ) -> None:
     """Replay entries and write pages with tables, curves and every schedule. Entries with false claims are refused.
 
-    Example: python -m tools.leaderboard build entries/ --output site/
+    Example: python -m tools site entries/ --output site/
     """
     begin = time.perf_counter()
     beside = shipped_entries() if baselines else []
@@ -77,9 +72,3 @@ def build(
     if built.differs:
         print(WHAT_TO_CHECK)
     print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
-
-
-if __name__ == "__main__":
-    prepare_output()
-    with output_checked():
-        app(prog_name="python -m tools.leaderboard")
