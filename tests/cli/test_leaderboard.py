@@ -108,7 +108,7 @@ def test_a_refused_entry_says_what_to_check(tmp_path):
     assert checked.exit_code == 1
     refused, advice = checked.stdout.splitlines()
     assert refused.startswith(f"refused: {path}: seed 200000: digest: the entry says 000")
-    for words in ("results version", "constraints.txt", "python -m gpusched_env.portability"):
+    for words in ("results version", "constraints.txt", "python -m tools.portability"):
         assert words in advice
     path.write_bytes(b"x")
     assert len(leaderboard("verify", path).stdout.splitlines()) == 1  # another machine would refuse it too

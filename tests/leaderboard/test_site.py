@@ -265,7 +265,7 @@ def test_a_false_entry_adds_no_page(site: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "site" / "entries").iterdir())
     text = Page(tmp_path / "site" / "index.html").text
     assert "mean_jct_s: the entry says 1.0" in text
-    assert "python -m gpusched_env.portability" in text
+    assert "python -m tools.portability" in text
     same = build_site(entry_files(tmp_path), tmp_path / "site")  # a site may be replaced by a site
     assert same.refused == built.refused
 
