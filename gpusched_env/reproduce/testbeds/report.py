@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import fnmatch
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -23,9 +25,10 @@ from gpusched_env.support.tables import Row as Line
 
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK = "*", "+"
+WORST: Final = ("time error median", "wait mean")  # metrics of which the worst group is shown
 ABOUT: Final = (
-    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or a "
-    "second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
+    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
+    "a second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
     "then their values. A run of a testbed is one sample: no interval covers another run."
 )
 NOTES: Final = ((IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"), ("", ABOUT))
@@ -67,11 +70,11 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
 def _lines(row: Row) -> Iterator[Line]:
     """Yield the lines of a row in the table of errors: metrics of all values, and the worst group of each median."""
     names = {name: score for column in row.scores.values() for name, score in column.items()}
-    for name in (name for name, score in names.items() if not score.group):
+    for name in (name for name, score in names.items() if not score.group and " bias" not in name):
         yield _line(row, name, name)
         column = next(column for column in (*COLUMNS[::-1], FLOOR) if name in row.scores.get(column, {}))
         groups = [one for one in row.scores[column].values() if one.metric == name and one.group]
-        if " error median" in name and groups:
+        if name.startswith(WORST) and groups:
             worst = max(groups, key=lambda one: one.loss)
             yield _line(row, f"{name} of {worst.group}", f"  worst of {len(groups)}: {worst.group}")
 
@@ -91,15 +94,21 @@ def _line(row: Row, metric: str, name: str) -> Line:
 def claim(text: str, rows: Sequence[Row]) -> str:
     """Fill in the numbers of a claim: ``{T2 | calibrated | JCT mean; makespan}`` is the largest of these errors.
 
-    Rows, columns and metrics are separated by ";". If one of them was not played, the claim says so.
+    Rows, columns and metrics are separated by ";". ``time error median of *`` is that of all groups, as in names of
+    files. If something was not played, the claim says so.
     """
 
     def largest(place: re.Match[str]) -> str:
         ids, columns, metrics = ([one.strip() for one in part.split(";")] for part in place.groups())
-        of_rows = [row.scores.get(column, {}) for row in rows if row.entry["id"] in ids for column in columns]
-        scores = [scores[metric] for scores in of_rows for metric in metrics if metric in scores]
-        if len(scores) < len(ids) * len(columns) * len(metrics):
+        of_rows = {(row.entry["id"], column): scores for row in rows for column, scores in row.scores.items()}
+        found = [
+            [scores[name] for name in fnmatch.filter(scores, metric)]
+            for scores in (of_rows.get((row, column), {}) for row in ids for column in columns)
+            for metric in metrics
+        ]
+        if not all(found):
             return "(not played)"
+        scores = itertools.chain.from_iterable(found)
         return max(scores, key=lambda one: one.loss).text().lstrip("+-")
 
     return _PLACE.sub(largest, text)
