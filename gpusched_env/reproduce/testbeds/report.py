@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from gpusched_env.evaluation.results import csv_of, plain
 from gpusched_env.reproduce.drawing import new_figure
 from gpusched_env.reproduce.testbeds.playing import COLUMNS, FLOOR, Row
@@ -23,9 +25,10 @@ from gpusched_env.support.provenance import origin
 from gpusched_env.support.tables import Cell, Heading, Table
 from gpusched_env.support.tables import Row as Line
 
+WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK = "*", "+"
-WORST: Final = ("time error median", "wait mean")  # metrics of which the worst group is shown
+WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
     "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
     "a second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
@@ -70,7 +73,7 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
 def _lines(row: Row) -> Iterator[Line]:
     """Yield the lines of a row in the table of errors: metrics of all values, and the worst group of each median."""
     names = {name: score for column in row.scores.values() for name, score in column.items()}
-    for name in (name for name, score in names.items() if not score.group and " bias" not in name):
+    for name in (name for name, score in names.items() if not score.group and score.kind != "bias"):
         yield _line(row, name, name)
         column = next(column for column in (*COLUMNS[::-1], FLOOR) if name in row.scores.get(column, {}))
         groups = [one for one in row.scores[column].values() if one.metric == name and one.group]
@@ -145,12 +148,13 @@ def draw(rows: Sequence[Row], folder: Path) -> list[str]:
         lines = -(-len(panels) // 3)
         figure = new_figure(12.0, 4.0 * lines)
         grid = figure.subplots(lines, 3, squeeze=False).flat
-        for axes, (title, several) in zip(grid, panels.items(), strict=False):
+        for (title, several), axes in zip(panels.items(), grid, strict=False):
             for at, one in several:
                 axes.plot(one.measured, one.predicted, ".x+"[at], color=COLOURS[at], alpha=0.6, label=COLUMNS[at])
             low, high = axes.get_xlim()
             axes.plot([low, high], [low, high], color="0.5", linewidth=0.8)
-            if all((values > 0).all() for _, one in several for values in (one.measured, one.predicted)):
+            values = np.concatenate([both for _, one in several for both in (one.measured, one.predicted)])
+            if values.min() > 0 and values.max() > WIDE * values.min():
                 axes.set(xscale="log", yscale="log")
             axes.set(title=title, xlabel="measured", ylabel="predicted")
             handles, labels = axes.get_legend_handles_labels()
