@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.evaluation.results import csv_of, plain
+from gpusched_env.reports.pages import asset, inline_policy, page
 from gpusched_env.reproduce.drawing import new_figure
 from gpusched_env.reproduce.testbeds.playing import COLUMNS, FLOOR, Row
 from gpusched_env.reproduce.testbeds.reading import Points
@@ -170,8 +171,6 @@ def draw(rows: Sequence[Row], folder: Path) -> list[str]:
 def write_page(tables: Sequence[Table], folder: Path, figures: Sequence[str]) -> str:
     """Write a self-contained page of the tables and figures; return its name."""
     from markupsafe import Markup
-
-    from gpusched_env.reports.pages import asset, inline_policy, page
 
     pictures = {name.partition(".")[0]: base64.b64encode((folder / name).read_bytes()).decode() for name in figures}
     style = {"policy": inline_policy(()), "style": Markup(asset("style.css"))}
