@@ -119,9 +119,7 @@ class Measured:
                 raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {name}")
             content = place.read_bytes() if place.exists() else gzip.decompress(packed.read_bytes())
         if hashlib.sha256(content).hexdigest() != expected:
-            raise UnplayableError(
-                f"{file}: the file is not the published one: its SHA-256 differs from {expected[:12]}"
-            )
+            raise UnplayableError(f"{file}: the file is not the published one: its SHA-256 differs from {expected[:12]}")
         return content
 
 
