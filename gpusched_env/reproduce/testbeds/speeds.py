@@ -14,7 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Points
-from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, IterationTime, RingThroughput, Throughput
+from gpusched_env.traces.profile_tables.throughput import (
+    LEAST_WIDER,
+    MEASUREMENT_DTYPE,
+    IterationTime,
+    RingThroughput,
+    Throughput,
+)
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
 TIMES: Final = ["step_time", "sync_time"]
@@ -54,25 +60,51 @@ def calibrate(measured: Measured) -> dict[str, Any]:
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
-    """Predict the test rows. The floor is by how much two gangs with as many GPUs on their machines differ."""
+    """Predict the test rows. The floor is by how much two gangs with as many GPUs on their machines differ.
+
+    If the calibration does not tell of the network, no time is predicted (NaN), except on a condition, which is a part.
+    If it does not tell what limits two machines, both ends of what is possible are parts.
+    """
     if column == "rules":
         return []
-    groups: list[str] = []
-    predicted, times = [np.empty(0)], [np.empty(0)]
+    found: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for group, files in _groups(measured, row).items():
         rows, placements = _gangs(measured.test, row, files, test=True)
         seconds = rows["iteration_s"]
         if column == "floor":
             first, second = _repeats(rows, placements)
-            modelled, seconds = seconds[first], seconds[second]
+            cases, seconds = {"": seconds[first]}, seconds[second]
         else:
             law: type[IterationTime] = RingThroughput if column == "calibrated" else Throughput
-            model = law(**constants[row][group][column])
-            modelled = model.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
-        groups += [group] * len(seconds)
-        predicted.append(modelled)
-        times.append(seconds)
-    return [Points("time [s]", groups, np.concatenate(predicted), np.concatenate(times))] if groups else []
+            cases = _cases(law(**constants[row][group][column]), rows)
+        for part, modelled in cases.items():
+            found.setdefault(part, []).append((group, modelled, seconds))
+    return [
+        Points(
+            f"time [s]{part}",
+            [group for group, _, seconds in each for _ in seconds],
+            np.concatenate([modelled for _, modelled, _ in each]),
+            np.concatenate([seconds for _, _, seconds in each]),
+        )
+        for part, each in found.items()
+    ]
+
+
+def _cases(model: IterationTime, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return part of the quantity -> predicted times [s]."""
+
+    def times(one: IterationTime) -> np.ndarray:
+        return one.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
+
+    if not isinstance(model, RingThroughput):
+        return {"": times(model)}
+    if "network_s" in model.unknown and (rows["machines"] > 1).any():
+        return {"": np.full(len(rows), np.nan), ", network as fast as a machine": times(model)}
+    cases = {"": times(model)}
+    if "wider" in model.unknown and (rows["machines"] > 2).any():
+        for part, wider in ((", paths limit", LEAST_WIDER), (", cards limit", 1.0)):
+            cases[part] = times(dataclasses.replace(model, wider=wider))
+    return cases
 
 
 def _groups(measured: Measured, row: str) -> dict[str, list[str]]:
