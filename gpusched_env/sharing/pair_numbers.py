@@ -1,8 +1,8 @@
 """Slowdowns of pairs from two numbers per model: how sensitive it is to others, and how aggressive towards them.
 
 Model i runs beside model j at 1 / (1 + c_i d_j) of its rate alone; c = sensitivity, d = aggressiveness. Both may grow
-with the gang: c_i g^a and d_j h^b for gangs of g and h GPUs. If two gangs send over one link, or two jobs compute on one
-GPU, for shares c and d of their times, the first loses the time c d.
+with the gang: c_i g^a and d_j h^b for gangs of g and h GPUs. Two gangs that send over one link for shares c and d of
+their times, or two jobs that compute on one GPU for such shares, delay each other by c d.
 """
 
 from __future__ import annotations
@@ -125,10 +125,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def predicted(
-    path: str, measured: Sequence[PairRate], lacking: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], float]:
-    """Return the rates of pairs that a table lacks, by a fit to those that it has, and warn that they are predictions."""
+def predicted(path: str, measured: list[PairRate], lacking: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    """Return the rates of pairs that a table lacks, by a fit to those that it has, and warn that they are predicted."""
     numbers = fit_pairs(measured)
     shown = ", ".join(f"{a} beside {b}" for a, b in lacking[:3]) + ", ..." * (len(lacking) > 3)
     warnings.warn(f"{path}: {len(lacking)} pairs are predicted by two numbers per model: {shown}", stacklevel=2)

@@ -20,13 +20,13 @@ from gpusched_env.sharing import PairNumbers, PairRate, fit_pairs, model_of
 from gpusched_env.sharing.interference import MEASURED_XI
 
 FIELDS: Final = PairRate._fields
-# Row of the table -> file, and seed and GPU type of each half
-ROWS: Final[dict[str, tuple[str, list[tuple[int, str]]]]] = {
-    "C1": ("deepshare", [(0, "")]),
-    "C1-20": ("deepshare_again", [(seed, "") for seed in range(20)]),
-    "C2": ("lucid", [(0, "")]),
-    "C3": ("gavel", [(0, "P100"), (0, "K80")]),
-    "C3-type": ("gavel", [(0, "P100"), (0, "K80")]),
+# Row of the table -> file, and GPU type and seed of each half
+ROWS: Final[dict[str, tuple[str, list[tuple[str, int]]]]] = {
+    "C1": ("deepshare", [("", 0)]),
+    "C1-20": ("deepshare_again", [("", seed) for seed in range(20)]),
+    "C2": ("lucid", [("", 0)]),
+    "C3": ("gavel", [("P100", 0), ("K80", 0)]),
+    "C3-type": ("gavel", [("P100", 0), ("K80", 0)]),
 }
 
 
@@ -66,21 +66,18 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
     }
 
 
-def _half(seed: int, gpu_type: str, second: bool) -> Callable[[Columns], np.ndarray]:
-    """Choose the rows of a random half of the pairs of a GPU type, or those of the other half."""
+def _chosen(gpu_type: str, seed: int | None = None, second: bool = False) -> Callable[[Columns], np.ndarray]:
+    """Choose the rows of a random half of the pairs of a GPU type, of the second half, or, without a seed, of all."""
 
     def chosen(table: Columns) -> np.ndarray:
-        here = table["gpu_type"] == gpu_type
+        here: np.ndarray = table["gpu_type"] == gpu_type
+        if seed is None:
+            return here
         pairs = np.unique(table["pair"][here])
-        first = np.random.default_rng(seed).permutation(len(pairs))[: len(pairs) // 2]
-        found: np.ndarray = here & (np.isin(table["pair"], pairs[first]) != second)
-        return found
+        half = np.random.default_rng(seed).permutation(len(pairs))[: len(pairs) // 2]
+        return here & (np.isin(table["pair"], pairs[half]) != second)
 
     return chosen
-
-
-def _all_of(gpu_type: str) -> Callable[[Columns], np.ndarray]:
-    return lambda table: table["gpu_type"] == gpu_type
 
 
 def _rates(table: Columns) -> list[PairRate]:
@@ -91,7 +88,9 @@ def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit two numbers per model for each half of each row whose file is there."""
     constants: dict[str, Any] = {}
     for row, (file, halves) in ROWS.items():
-        chosen = [_all_of("V100") if row == "C3" else _half(*half, second=False) for half in halves]
+        if file not in measured.listed:
+            continue
+        chosen = [_chosen("V100") if row == "C3" else _chosen(gpu_type, seed) for gpu_type, seed in halves]
         try:
             constants[row] = [fit_pairs(_rates(measured.calibration(file, FIELDS, rows)))._asdict() for rows in chosen]
         except UnplayableError:
@@ -103,8 +102,8 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     """Predict the rates of the pairs of a row under a column."""
     file, halves = ROWS[row]
     found: dict[str, tuple[list[PairRate], list[float]]] = {}
-    for number, (seed, gpu_type) in enumerate(halves):
-        tested = _rates(measured.test(file, FIELDS, _half(seed, gpu_type, second=True)))
+    for number, (gpu_type, seed) in enumerate(halves):
+        tested = _rates(measured.test(file, FIELDS, _chosen(gpu_type, seed, second=True)))
         rates, predicted = found.setdefault("rate" + f", {gpu_type}" * bool(gpu_type), ([], []))
         rates += tested
         if column == "calibrated":
@@ -112,16 +111,11 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
             predicted += [numbers.rate(r.model, r.other, r.gpus, r.other_gpus) for r in tested]
         elif file in UNFITTED:
             predicted += UNFITTED[file](column, tested, gpu_type, measured)
-    return [
-        Points(
-            quantity,
-            ["|".join(sorted((model_of(r.model), model_of(r.other)))) for r in rates],
-            np.array(predicted),
-            np.array([r.rate for r in rates]),
-        )
-        for quantity, (rates, predicted) in found.items()
-        if predicted
-    ]
+    points = []
+    for quantity, (rates, predicted) in found.items():
+        groups = ["|".join(sorted((model_of(r.model), model_of(r.other)))) for r in rates]
+        points += [Points(quantity, groups, np.array(predicted), np.array([r.rate for r in rates]))] * bool(predicted)
+    return points
 
 
 def _of_nodes(column: str, tested: list[PairRate], gpu_type: str, measured: Measured) -> list[float]:
@@ -148,7 +142,7 @@ def _of_gavel(column: str, tested: list[PairRate], gpu_type: str, measured: Meas
     """Rules: the two jobs take turns. Floor: Gavel's other table, in which the rates alone were measured again."""
     if column != "floor":
         return [1.0 / MEASURED_XI if column == "as is" else 0.5] * len(tested)
-    again = {r[:2]: r.rate for r in _rates(measured.test("gavel_physical", FIELDS, _all_of(gpu_type)))}
+    again = {r[:2]: r.rate for r in _rates(measured.test("gavel_physical", FIELDS, _chosen(gpu_type)))}
     return [again.get(r[:2], np.nan) for r in tested]
 
 
