@@ -114,7 +114,7 @@ def test_noise_has_the_mean_that_the_model_has() -> None:
 def test_the_noise_of_jobs_differs_as_told() -> None:
     workload = Workload.from_columns(np.zeros(20_000), [1] * 20_000, np.full(20_000, 1.0))
     logs = np.log(draw_noise(workload, random_stream(1, 3), 0.05, 0.0, 0.5).jobs["duration_s"])
-    # The log of a factor is nearly normal with sigma 0.05 x level; E[level^2] = exp(0.5^2), E[level^4] = exp(6 x 0.5^2).
+    # Logs are nearly normal with sigma 0.05 x level; E[level^2] = exp(0.5^2), E[level^4] = exp(6 x 0.5^2).
     assert math.sqrt((logs**2).mean()) == pytest.approx(0.05 * math.exp(0.5 * 0.25), rel=0.05)
     kurtosis = (logs**4).mean() / (logs**2).mean() ** 2
     assert kurtosis == pytest.approx(3 * math.exp(4 * 0.25), rel=0.2)
@@ -191,7 +191,7 @@ def test_latencies_have_the_quantiles_of_their_kind(kind: str) -> None:
         ({"noise": {"jobs": 1.5}}, "noise: jobs is 1.5"),
         ({"noise": {"worker": math.nan}}, "noise: worker is nan"),
         ({"noise": {"worker": True}}, "noise: worker is True"),
-        ({"start_latency": {"kind": "containr"}}, "start_latency: unknown kind 'containr': did you mean 'container'"),
+        ({"start_latency": {"kind": "contain"}}, "start_latency: unknown kind 'containr': did you mean 'container'"),
         ({"start_latency": {}}, "give a kind"),
         ({"start_latency": {"kind": "warm", "quantiles": [[0, 1], [1, 2]]}}, "give a kind"),
         ({"start_latency": {"quantiles": [[0, 1]]}}, "give a kind"),
