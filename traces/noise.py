@@ -63,9 +63,10 @@ def draw_noise(workload: Workload, rng: np.random.Generator, **sigmas: float) ->
 def slowest(logs: np.ndarray, step: np.ndarray) -> np.ndarray:
     """float64 [n]: E[max over workers of factor x S] of n gangs.
 
-    ``logs`` [workers, n] are logarithms of the factors; S are lognormal, of mean 1 and log-sigmas ``step`` [n]. With the largest factor w and the distribution G of the
-    maximum's log, in units of ``step`` above that of w, the expectation is w + w step exp(-step^2 / 2) x integral of
-    exp(step u) (P(Z <= u) - G(u)) du. The integrand vanishes fast on both sides, so the trapezoidal rule is exact.
+    ``logs`` [workers, n] are logarithms of the factors; S are lognormal, of mean 1 and log-sigmas ``step`` [n]. With
+    the largest factor w and the distribution G of the maximum's log, in units of ``step`` above that of w, this is
+    w + w step exp(-step^2 / 2) x integral of exp(step u) (P(Z <= u) - G(u)) du. The integrand vanishes fast on both
+    sides, so the trapezoidal rule converges exponentially.
     """
     top, found = logs.max(axis=0), np.zeros(len(step))
     if len(logs) > 1:

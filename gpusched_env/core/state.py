@@ -103,6 +103,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("choices", "<i8"),  # number of pairs of a job and a partition; 0 = no job has several
         ("holds", "<i8"),  # 1 = some job may be held after its submission
         ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
+        ("restarting", "<i8"),  # > 0 = after a decision point with ``restart_all_s``; 2 = some gang has been restarted
         ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
@@ -111,6 +112,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
+        ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
+        ("calm", "<i8"),  # what had happened (events.happened) when all gangs were restarted last
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
@@ -129,6 +132,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("nic_Bps", "<f8"),  # [byte/s] of all ports of a machine together
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
         ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
+        ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
+        ("depth_s", "<f8", (2,)),  # [s] of the pipeline on one machine, on several; -1 = latencies are those of steps
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(
@@ -365,8 +370,8 @@ class Run(Handle):
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     ratios = array(
-        np.float64, "profiles", "profiles", fill=1.0
-    )  # rate of a profile beside another / rate alone (model "table")
+        np.float64, "ratios", "ratios", fill=1.0
+    )  # rate of a job class beside another / rate alone (model "table")
     busy = array(BUSY_DTYPE, "gpus")  # time for which gangs have held each GPU
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
@@ -523,6 +528,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["elastic"], world["resize_s"] = instance.sizes.elastic, rules.resize_cost_s
+    world["restart_all_s"] = -1.0 if rules.restart_all_s is None else rules.restart_all_s
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
     world["types"] = len(cluster.gpu_types)

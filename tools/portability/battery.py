@@ -14,8 +14,12 @@ from gymnasium.vector import AutoresetMode
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import lower_bounds, mean_interval, paired_ratio, summarise
-from gpusched_env.portability.episodes import alone, together
-from gpusched_env.portability.problems import (
+from gpusched_env.portable import arrays, elementary, normal
+from gpusched_env.scenarios import WorkloadSpec, get_scenario, list_scenarios
+from gpusched_env.simulator import simulate
+from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload
+from tools.portability.episodes import alone, together
+from tools.portability.problems import (
     ENVIRONMENTS,
     EPISODES,
     KINDS,
@@ -24,10 +28,6 @@ from gpusched_env.portability.problems import (
     schedulers_of,
     small_scenario,
 )
-from gpusched_env.portable import arrays, elementary, normal
-from gpusched_env.scenarios import WorkloadSpec, get_scenario, list_scenarios
-from gpusched_env.simulator import simulate
-from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload
 
 LENGTH: Final = 12  # hexadecimal digits of a digest
 STEPS: Final = 200  # maximum number of steps of an episode of ``environments``
