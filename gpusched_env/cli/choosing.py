@@ -162,7 +162,7 @@ class Problem(Jobs, Wires):
     profiles: Annotated[str | None, typer.Option(metavar="RULE")] = None
     """Models for jobs without one: unit = equal run times on every GPU type and placement, the default of a log without
     --scenario; mix (V100), gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...)
-    draw them."""
+    draw them; gavel:PATH reads another throughput file of Gavel."""
     measured_on: Annotated[str | None, typer.Option(metavar="NETWORK[/CLUSTER]")] = None
     """Where run times were measured, such as dgxv-100g/16x8@V100, by default here: jobs do the work of this time on the
     ideal placement there, on every --network and --cluster. --load and --deadlines refer to this time."""

@@ -33,6 +33,8 @@ from gpusched_env.traces.elastic import ELASTIC_RULES, check_rule, elastic_jobs
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, draw_jobs, random_stream
 from gpusched_env.traces.noise import START_LATENCIES, check_noise, draw_noise, draw_start_latency
+from gpusched_env.traces.parsing.sources import split, split_here
+from gpusched_env.traces.profiles import FILE_RULES
 from gpusched_env.traces.read_options import OPTIONS
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
 
@@ -59,7 +61,7 @@ class WorkloadSpec:
         ``map``, ``skip_bad_rows`` and ``estimate``
     profiles : a rule of :func:`gpusched_env.traces.assign_profiles`, or "own" = the jobs keep the profiles of their
         source; if it gives none, the rule is "unit". Jobs whose source gives them profiles (such as measured models)
-        keep these under every rule but "unit"
+        keep these under every rule but "unit" and "gavel:PATH"
     jobs : number of jobs of an episode; for a log, these are the first jobs by arrival. None = 200 jobs for a
         generator, all jobs of a log
     max_gpus : largest gang [GPU]; a generator draws no larger gangs, and larger jobs of a log are dropped. None = no
@@ -138,7 +140,9 @@ class WorkloadSpec:
                 "and leave stop_s out for a window to the end"
             )
         rules = [*PROFILE_RULES, "own"]
-        if self.profiles not in rules:
+        if ":" in self.profiles:
+            split(self.profiles, "workload.profiles", FILE_RULES)
+        elif self.profiles not in rules:
             raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
         if isinstance(self.where, str):
             raise ScenarioError(f"workload.where is {self.where!r}: give a list of conditions, such as ['user=ann']")
@@ -259,7 +263,7 @@ class WorkloadSpec:
             workload = draw_start_latency(workload, random_stream(seed, LATENCY), self.start_latency)
         if self.measured is not None and self.measured.cluster is not None:
             gpu_types = tuple(dict.fromkeys((*self.measured.cluster.gpu_types, *gpu_types)))
-        if workload.profiles.is_unit or self.profiles == "unit":
+        if workload.profiles.is_unit or self.profiles == "unit" or ":" in self.profiles:
             rule = "unit" if self.profiles == "own" else self.profiles
             workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
@@ -274,6 +278,9 @@ class WorkloadSpec:
         TraceError, WorkloadError : as in :meth:`identity`
         """
         data: dict[str, Any] = {"source": self.identity()}
+        if ":" in self.profiles:
+            name, path = split_here(self.profiles, "workload.profiles", FILE_RULES)
+            data["profiles"] = f"{name}:{file_digest(path, WorkloadError)}"
         if not self.synthetic and self.parameters:
             options = ReadOptions(**self.parameters)
             data["parameters"] = {

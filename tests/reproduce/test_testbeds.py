@@ -103,14 +103,21 @@ def constants_of(file: Path | None, change: Change | None = None) -> tuple[dict[
     return calibrate([Row(entry) for entry in listed.get("rows", ())], measured), measured
 
 
-def unread_changed(first: Measured, seed: int) -> Change:
-    """Return a change of all measured values that no calibration read: they are shuffled, and times random factors."""
+def unread_changed(first: Measured, seed: int, row: str = "") -> Change:
+    """Return a change of all measured values that no calibration read: they are shuffled, and times random factors.
+
+    ``row`` : change those that other rows calibrate on, too, if the constants of each row are its own
+    """
     rng = np.random.default_rng(seed)
+    seen: dict[tuple[str, str], np.ndarray] = {}
+    for name, read in first.seen.items():
+        for key, at in read.items() if name in ("", row) or not row else ():
+            seen[key] = at | seen.get(key, False)
 
     def change(file: str, table: Columns) -> Columns:
         changed = dict(table)
         for column in first.listed[file]["values"]:
-            unread = ~first.seen.get((file, column), np.zeros(len(table[column]), bool))
+            unread = ~seen.get((file, column), np.zeros(len(table[column]), bool))
             values = rng.permutation(table[column][unread])
             changed[column] = table[column].copy()
             changed[column][unread] = values * rng.uniform(0.1, 10.0, len(values)) if values.dtype == float else values

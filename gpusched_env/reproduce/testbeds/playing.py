@@ -93,7 +93,7 @@ def play_rows(listed: Mapping[str, Any], measured: Measured, quick: bool = False
 
 def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
     """Play a row under each column, and note which of its values the calibration has seen."""
-    module, seen = family_module(row.entry["family"]), measured.seen
+    module = family_module(row.entry["family"])
     for column in (*COLUMNS, FLOOR):
         measured.tested.clear()
         try:
@@ -103,5 +103,10 @@ def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
             continue
         if points:
             row.points[column], row.scores[column] = points, score(points)
-        if column == COLUMNS[-1] and any((at & seen[key]).any() for key, at in measured.tested.items() if key in seen):
+        if column == COLUMNS[-1] and any(
+            (at & seen[key]).any()
+            for seen in (measured.seen[""], measured.seen[row.entry["id"]])
+            for key, at in measured.tested.items()
+            if key in seen
+        ):
             row.in_sample.add(column)

@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import io
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -63,25 +64,27 @@ class Measured:
 
     Attributes
     ----------
-    seen, tested : (file, column) -> bool [n], the measured values that were read for calibration, and for the test
+    seen : row, "" = all rows of a family -> (file, column) -> bool [n], measured values that calibration read for it
+    tested : (file, column) -> bool [n], measured values that were read for the test
     """
 
     listed: Mapping[str, Mapping[str, Any]]
     change: Callable[[str, Columns], Columns] | None = None
     folder: Traversable = SHIPPED
-    seen: Noted = field(default_factory=dict)
+    seen: dict[str, Noted] = field(default_factory=lambda: defaultdict(dict))
     tested: Noted = field(default_factory=dict)
     frozen: bool = False
     tables: dict[str, Columns] = field(default_factory=dict)
 
-    def calibration(self, file: str, columns: Sequence[str], chosen: Chosen) -> Columns:
+    def calibration(self, file: str, columns: Sequence[str], chosen: Chosen, row: str = "") -> Columns:
         """Return columns of the rows on which constants are calibrated.
 
-        ``chosen`` gets the columns that are not measured values, and returns which rows are wanted, bool [n].
+        ``chosen`` gets the columns that are not measured values, and returns which rows are wanted, bool [n]. ``row``
+        of the table has constants of its own, which are the item of this name of those that ``calibrate`` returns.
         """
         if self.frozen:
             raise RuntimeError(f"{file}: constants are frozen; a calibration reads before")
-        return self._read(file, columns, chosen, self.seen)
+        return self._read(file, columns, chosen, self.seen[row])
 
     def test(self, file: str, columns: Sequence[str], chosen: Chosen) -> Columns:
         """Return columns of rows that are predicted, as :meth:`calibration` does."""

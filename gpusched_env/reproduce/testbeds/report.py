@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import fnmatch
 import hashlib
+import itertools
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from gpusched_env.evaluation.results import csv_of, plain
 from gpusched_env.reproduce.drawing import new_figure
@@ -21,11 +25,13 @@ from gpusched_env.support.provenance import origin
 from gpusched_env.support.tables import Cell, Heading, Table
 from gpusched_env.support.tables import Row as Line
 
+WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK = "*", "+"
+WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
-    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or a "
-    "second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
+    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
+    "a second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
     "then their values. A run of a testbed is one sample: no interval covers another run."
 )
 NOTES: Final = ((IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"), ("", ABOUT))
@@ -67,11 +73,11 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
 def _lines(row: Row) -> Iterator[Line]:
     """Yield the lines of a row in the table of errors: metrics of all values, and the worst group of each median."""
     names = {name: score for column in row.scores.values() for name, score in column.items()}
-    for name in (name for name, score in names.items() if not score.group):
+    for name in (name for name, score in names.items() if not score.group and score.kind != "bias"):
         yield _line(row, name, name)
         column = next(column for column in (*COLUMNS[::-1], FLOOR) if name in row.scores.get(column, {}))
         groups = [one for one in row.scores[column].values() if one.metric == name and one.group]
-        if " error median" in name and groups:
+        if name.startswith(WORST) and groups:
             worst = max(groups, key=lambda one: one.loss)
             yield _line(row, f"{name} of {worst.group}", f"  worst of {len(groups)}: {worst.group}")
 
@@ -91,15 +97,21 @@ def _line(row: Row, metric: str, name: str) -> Line:
 def claim(text: str, rows: Sequence[Row]) -> str:
     """Fill in the numbers of a claim: ``{T2 | calibrated | JCT mean; makespan}`` is the largest of these errors.
 
-    Rows, columns and metrics are separated by ";". If one of them was not played, the claim says so.
+    Rows, columns and metrics are separated by ";". ``time error median of *`` is that of all groups, as in names of
+    files. If something was not played, the claim says so.
     """
 
     def largest(place: re.Match[str]) -> str:
         ids, columns, metrics = ([one.strip() for one in part.split(";")] for part in place.groups())
-        of_rows = [row.scores.get(column, {}) for row in rows if row.entry["id"] in ids for column in columns]
-        scores = [scores[metric] for scores in of_rows for metric in metrics if metric in scores]
-        if len(scores) < len(ids) * len(columns) * len(metrics):
+        of_rows = {(row.entry["id"], column): scores for row in rows for column, scores in row.scores.items()}
+        found = [
+            [scores[name] for name in fnmatch.filter(scores, metric)]
+            for scores in (of_rows.get((row, column), {}) for row in ids for column in columns)
+            for metric in metrics
+        ]
+        if not all(found):
             return "(not played)"
+        scores = itertools.chain.from_iterable(found)
         return max(scores, key=lambda one: one.loss).text().lstrip("+-")
 
     return _PLACE.sub(largest, text)
@@ -136,12 +148,13 @@ def draw(rows: Sequence[Row], folder: Path) -> list[str]:
         lines = -(-len(panels) // 3)
         figure = new_figure(12.0, 4.0 * lines)
         grid = figure.subplots(lines, 3, squeeze=False).flat
-        for axes, (title, several) in zip(grid, panels.items(), strict=False):
+        for (title, several), axes in zip(panels.items(), grid, strict=False):
             for at, one in several:
                 axes.plot(one.measured, one.predicted, ".x+"[at], color=COLOURS[at], alpha=0.6, label=COLUMNS[at])
             low, high = axes.get_xlim()
             axes.plot([low, high], [low, high], color="0.5", linewidth=0.8)
-            if all((values > 0).all() for _, one in several for values in (one.measured, one.predicted)):
+            values = np.concatenate([both for _, one in several for both in (one.measured, one.predicted)])
+            if values.min() > 0 and values.max() > WIDE * values.min():
                 axes.set(xscale="log", yscale="log")
             axes.set(title=title, xlabel="measured", ylabel="predicted")
             handles, labels = axes.get_legend_handles_labels()

@@ -28,24 +28,24 @@ class Score:
     Errors are shares, 0.01 = 1 %, except the mean absolute error of rates ("MAE"), which is in their unit.
     """
 
-    metric: str
+    metric: str  # with the quantity and its part: "time error median, to 64 KiB"
+    kind: str  # "error median"
     value: Interval
     group: str = ""
 
     @property
     def loss(self) -> float:
         """How far the metric is from that of a perfect prediction."""
-        return 1.0 - self.value.mean if " rank" in self.metric else abs(self.value.mean)
+        return 1.0 - self.value.mean if self.kind == "rank" else abs(self.value.mean)
 
     def text(self, value: float | None = None) -> str:
         """Return the metric, or an end of its interval, in per cent unless it is a rank or a mean absolute error."""
         value = self.value.mean if value is None else value
         if math.isnan(value):
             return "-"
-        if any(name in self.metric for name in (" rank", " MAE")):
+        if self.kind in ("rank", "MAE"):
             return f"{value:.3f}"
-        is_size = any(name in self.metric for name in (" error", " refused"))
-        return f"{100 * value:.1f} %" if is_size else f"{100 * value:+.1f} %"
+        return f"{100 * value:.1f} %" if self.kind.startswith(("error", "refused")) else f"{100 * value:+.1f} %"
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def _scores(points: Points) -> list[Score]:
             sample = Sample(points.predicted[kept], points.measured[kept], _drawn(groups[kept], what))
             with np.errstate(divide="ignore", invalid="ignore"):  # a measured value may be 0, and all may be equal
                 own |= {name: _interval(values, count) for name, values in sample.metrics(what).items()}
-        found += [Score(f"{what} {name}{comma}{part}", one, group) for name, one in own.items()]
+        found += [Score(f"{what} {name}{comma}{part}", name, one, group) for name, one in own.items()]
     for name, (predicted, measured) in points.totals.items():
         total = _interval(np.array([predicted / measured - 1.0]), 1)
-        found.append(Score(f"{name.partition(' [')[0]}{comma}{part}", total))
+        found.append(Score(f"{name.partition(' [')[0]}{comma}{part}", "total", total))
     return found
 
 
