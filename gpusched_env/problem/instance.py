@@ -74,12 +74,11 @@ class Semantics:
     pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
     kill_at_limit : True = a job is killed when it has run for its time limit (``Instance.limit_s``); False = it runs on
-    restart_all_s : None (default) = a gang that keeps its GPUs runs on. Else all gangs restart at the end of a decision
-        point if, since they did so last, a job arrived, left, started or stopped, or the scheduler told that a job had
-        changed its queue: each is preempted, and resumes on its GPUs after this time without progress [s]. It must
-        include the checkpoint, so ``checkpoint_s`` must be 0. Muri's controller restarts all in each round in which it
-        decides, even if the same gangs go on: so the starts on its testbed are predicted within 1 %. If only starts and
-        stops counted, they would be 8 % (SRTF) and 21 % (Tiresias) too few
+    restart_all_s : None (default) = a gang that keeps its GPUs runs on. Else all gangs restart after a decision point
+        if a job has arrived, left, started, stopped or changed its queue (Tiresias) since they did so last: each is
+        preempted, and resumes on its GPUs after this time without progress [s], which includes the checkpoint. Muri's
+        controller does so even if the same gangs go on: with this rule the starts on its testbed are predicted within
+        1 %. If only starts and stops counted, they would be 8 % (SRTF) and 21 % (Tiresias) too few
     step_ratio : measured time of an iteration / time in the profile or log, > 0; the work of all jobs is multiplied by
         it, and so is every run time that a scheduler knows: no order by size changes. Claims of users stay as they are
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
