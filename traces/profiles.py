@@ -10,9 +10,11 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.problem.workload import Profiles, Workload
+from gpusched_env.traces.parsing.sources import split_here
 from gpusched_env.traces.profile_tables import FittedTable, MeasuredTable
 from gpusched_env.traces.profile_tables.efficiency import EFFICIENCY_RULES, efficiency_profiles
 from gpusched_env.traces.profile_tables.fitted import computed_profiles, fitted_profiles
+from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.measured import measured_profiles
 
 # Nine convolutional networks. The gradient size (all tensors) and the skew (largest tensor / all tensors) are computed
@@ -105,6 +107,7 @@ PROFILE_RULES: Final[dict[str, Rule]] = {
     "sia-shared": partial(_of_model, partial(computed_profiles, "sia", True)),
     **{rule: partial(efficiency_profiles, *names) for rule, names in EFFICIENCY_RULES.items()},
 }
+FILE_RULES: Final = ("gavel",)  # the rule may name a file, gavel:PATH
 
 
 def assign_profiles(
@@ -114,7 +117,7 @@ def assign_profiles(
 
     Parameters
     ----------
-    rule : name of the rule, a key of PROFILE_RULES; see Notes
+    rule : name of the rule, a key of PROFILE_RULES, or "gavel:PATH"; see Notes
     rng : source of random draws, which are made in the order of the jobs in the workload
     gpu_types : GPU types of the cluster
 
@@ -126,7 +129,8 @@ def assign_profiles(
     - "models": like "unit", but with one profile for each value of the attribute ``model``.
     - "mix": every job draws one of nine convolutional networks uniformly, whatever its gang size.
     - "gavel" and the other tables of MeasuredTable: every job gets a model with measured rates, see
-      ``measured_profiles``.
+      ``measured_profiles``. "gavel:PATH": the same with another throughput file of Gavel, such as
+      ``physical_cluster_throughputs.json``.
     - "pollux" and the other tables of FittedTable: every job gets an application whose speed was fitted to
       measurements, see ``fitted_profiles``.
     - "sia-computed": as "sia", but only compute times are the fitted ones; the network determines communication times.
@@ -142,7 +146,11 @@ def assign_profiles(
     Raises
     ------
     WorkloadError : an unknown rule, or a rule that has no speed for a GPU type of the cluster or for the gang of a job
+    TraceError : the file of the rule cannot be read
     """
+    if ":" in rule:
+        table = gavel_table(split_here(rule, "profiles", FILE_RULES)[1])
+        return _of_model(partial(measured_profiles, table), rng, workload, tuple(gpu_types))
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))
     return PROFILE_RULES[rule](rng, workload, tuple(gpu_types))

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.errors import SchedulerError
 
 
 def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
@@ -119,20 +118,18 @@ class AlloX:
 
     def __call__(self, problem: Problem) -> np.ndarray:
         """Compute X, 0 or 1."""
-        if (problem.gangs > 1).any():
-            raise SchedulerError("gavel, policy allox: it assigns single GPUs; leave out gangs, or take another policy")
         present = set(problem.rows.tolist())
         self._type_of = {row: column for row, column in self._type_of.items() if row in present}
-        free = problem.gpus - np.bincount(list(self._type_of.values()), minlength=len(problem.gpus)).astype(np.int64)
-        workers = np.repeat(np.arange(len(free)), free)
-        unplaced = np.array(
-            [job for job, row in enumerate(problem.rows.tolist()) if row not in self._type_of], np.int64
-        )
+        single = problem.gangs == 1
+        kept = [row for row in problem.rows[single].tolist() if row in self._type_of]
+        taken = np.bincount([self._type_of[row] for row in kept], minlength=len(problem.gpus)).astype(np.int64)
+        workers = np.repeat(np.arange(len(taken)), np.maximum(problem.gpus - taken, 0))
+        unplaced = np.flatnonzero(~np.isin(problem.rows, kept))
         unplaced = unplaced[: max(int(self._alpha * len(unplaced)), len(workers))]
         if len(workers) and len(unplaced):
             for job, column in assign(problem, unplaced, workers):
                 self._type_of[int(problem.rows[job])] = column
-        return one_type_each(problem, self._type_of)
+        return one_type_each(problem, self._type_of) / problem.gangs[:, None]
 
 
 def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tuple[int, int]]:

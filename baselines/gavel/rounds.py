@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -103,11 +103,14 @@ class Rounds:
         """Add the time of the last round to each entry; the time of a pair is the longer time of its two members."""
         had: dict[int, tuple[int, float]] = {}
         for row, column, time_s in zip(rows.tolist(), types.tolist(), seconds.tolist(), strict=True):
-            entry = self._entry_of[row]
+            entry = self._entry_of[row] if row in self._entry_of else self._alone(row)
             had[entry] = column, max(time_s, had.get(entry, (column, 0.0))[1])
         for entry, (column, time_s) in had.items():
             self._time_s[entry, column] += time_s
             self._total_s[column] += time_s
+
+    def _alone(self, row: int) -> int:
+        return int(np.flatnonzero((self.members[:, 0] == row) & (self.members[:, 1] == ALONE))[0])
 
     def begin_counting(self, now_s: float) -> None:
         """Store the missing or excess time of each entry as its deficit, and reset the counters."""
@@ -129,19 +132,25 @@ class Rounds:
         paired = self.members[:, 1] != ALONE
         return None if self._pair_rates is None else (self.members[paired], self.entry_rates[paired])
 
-    @property
-    def priorities(self) -> np.ndarray:
-        """float64 [M + P, R]: share / fraction of the type's time that each entry has had."""
-        shares = self._shares * (self.entry_rates > 0)[:, 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self._time_s > 0, shares / (self._time_s / self._total_s), shares * UNTRIED)
+    def priorities(self, running: Sequence[tuple[int, int, float]] = ()) -> np.ndarray:
+        """float64 [M + P, R]: share / fraction of the type's time that each entry has had.
 
-    def choose(self, rows: np.ndarray) -> np.ndarray:
+        ``running`` : row, type, and time that is not booked yet [s], of single jobs.
+        """
+        shares = self._shares * (self.entry_rates > 0)[:, 0]
+        time_s, total_s = self._time_s.copy(), self._total_s.copy()
+        for row, column, seconds in running:
+            time_s[self._alone(row), column] += seconds
+            total_s[column] += seconds
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(time_s > 0, shares / (time_s / total_s), shares * UNTRIED)
+
+    def choose(self, rows: np.ndarray, running: Sequence[tuple[int, int, float]] = ()) -> np.ndarray:
         """int64 [n]: type of each of the jobs ``rows``, by arrival, in the next round; NONE = it waits."""
         order = list(range(len(self._gpus)))
         if self._random is not None:
             self._random.shuffle(order)
-        priorities = self.priorities
+        priorities = self.priorities(running)
         fills = self._fill & ((self.members[:, 1] == ALONE) | self._fill_by_pairs)
         able = (self.entry_rates > 0)[:, 0] & ((priorities > 0) | fills[:, None])
         taken = np.zeros(len(self.gangs) + 1, bool)

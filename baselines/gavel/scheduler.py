@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.checking import FINITE, FINITE_OR_0, check
+from gpusched_env.baselines.checking import FINITE, FINITE_OR_0, Range, check
 from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.policies import EQUAL_SHARES, POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
@@ -25,6 +25,7 @@ SHUFFLE_STREAM: Final = 5  # seed + 5 seeds the order of types, as in the publis
 LEAST_STEPS: Final = 1e-6  # a smaller remainder is a rounding error, and would spoil the scale of the programs
 INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
 WHOLE: Final = 1e-9  # [steps] a step that lacks less is whole but for rounding
+PART: Final = Range(math.ulp(0.0), 1.0, "a fraction of a round, above 0 and at most 1")
 SAME_S: Final = 1e-6  # [s] times that differ by less are equal but for rounding
 
 
@@ -43,6 +44,8 @@ class Gavel(Scheduler):
         is aware of GPU types; with the suffix ``_packed``, pairs of jobs share GPUs
     round_s : length of a round [s], default 360; the next round begins early if all gangs of a round have finished
     resolve_s : minimum time between two resets of the time counters [s], default 1,920
+    plan_at : fraction of a round after which the next round is planned, default 1; 0.5 = as Gavel's runtime on real
+        clusters does, see Notes
     tie_break : choice among optimal shares. "vertex" (default) = the solution of HiGHS; "two_stage" = of the optimal
         solutions, one with the largest sum of the quantities that were made equal; "interior" = the solution of ECOS,
         as in the published code (ECOS is in the extra ``gavel``)
@@ -68,6 +71,12 @@ class Gavel(Scheduler):
     water filling without a Boolean program. A round takes O(M log M) for M jobs in the system. Computing the shares
     takes a linear program of M R variables for R GPU types.
 
+    On a cluster, Gavel's runtime plans the next round when half of the present one is over, and books the time of a
+    gang when its lease ends. ``plan_at`` below 1 does the same. At the time of the plan, a running gang has had only a
+    part of its round. It therefore comes before gangs with which it would tie at the end of the round, and its lease is
+    renewed. Time counts from the end of the restart. A GPU that is free after the plan starts its next gang at once. If
+    a job ends after the plan, its GPUs in the next round stay idle until the plan in that round.
+
     References
     ----------
     D. Narayanan, K. Santhanam, F. Kazhamiaka, A. Phanishayee, M. Zaharia, "Heterogeneity-Aware Cluster Scheduling
@@ -78,6 +87,7 @@ class Gavel(Scheduler):
     policy: str = "max_min_fairness_perf"
     round_s: float = 360.0
     resolve_s: float = 1_920.0
+    plan_at: float = 1.0
     tie_break: str = "vertex"
     gavel_compat: bool = False
     whole_steps: bool | None = None
@@ -93,9 +103,15 @@ class Gavel(Scheduler):
     def __post_init__(self) -> None:
         """Check the parameters."""
         check("gavel", self, policy=POLICIES, tie_break=TIE_BREAKS, equal_share=EQUAL_SHARES)
-        check("gavel", self, round_s=FINITE, resolve_s=FINITE_OR_0)
+        check("gavel", self, round_s=FINITE, resolve_s=FINITE_OR_0, plan_at=PART)
         if self.tie_break == INTERIOR:
             self._check_interior()
+        self._ahead = self.plan_at < 1.0
+        if self._ahead and (self.gavel_compat or self.whole_steps or POLICIES[self.policy].packed):
+            raise SchedulerError(
+                f"gavel: plan_at={self.plan_at:g} is for whole GPUs and continuous work: leave out gavel_compat and "
+                "whole_steps, and take a policy that is not packed, or plan_at=1"
+            )
         self.needs = ("deadlines",) if "SLOs" in self.policy else ()
         self._leases = self.gavel_compat if self.whole_steps is None else self.whole_steps
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
@@ -160,14 +176,17 @@ class Gavel(Scheduler):
         self._active = np.empty(0, np.int64)
         self._changed = False
         self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
-        self._round_end_s = -math.inf
+        self._round_end_s = self._plan_s = -math.inf
+        self._planned = False  # the next round, before the present one is over
+        self._stale = False  # plan_at < 1: shares have changed since the counters were reset
         self._booked_to_s = 0.0  # end of the round before the present one
         self._clock_s = 0.0  # begin of the present round, see _ended_s
         self._due_s: dict[int, float] = {}  # job of the present round -> time at which its leased steps end
         self._partner: dict[int, int] = {}  # job of the present round -> the job that shares its GPUs, both ways
         self._holding: dict[int, float] = {}  # job of the present round -> time since which it holds its GPUs
+        self._held: dict[int, tuple[int, tuple[int, ...]]] = {}  # job -> type and GPUs of its last start
         self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
-        self._ended: list[tuple[int, float, float]] = []  # job, begin and end of its task in the present round
+        self._ended: list[tuple[int, float, float, int]] = []  # job, begin, end, GPU type: not booked yet
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan a round when the last one is over; within a round only start jobs that could not start at once."""
@@ -175,24 +194,47 @@ class Gavel(Scheduler):
         holding = set(view.running.tolist())
         if self._leases:
             holding -= set(view.lease_ended.tolist())
-        for job in [job for job in self._holding if job not in holding]:
-            self._ended.append((job, self._holding.pop(job), self._ended_s(job, now_s)))
-        if self._pending or (self._holding and now_s < self._round_end_s):
+        self._end([job for job in self._holding if job not in holding], now_s)
+        busy = bool(self._holding or self._pending)
+        if (self._pending and not self._ahead) or (busy and now_s < self._round_end_s):
+            if self._ahead and not self._planned and now_s >= self._plan_s:
+                self._planned = self._select(view)
+                self._pending = [job for job in self._seats.of_job if job not in self._holding]
             yield from self._start_pending(view)
-            yield Wait(self._round_end_s)
+            yield Wait(self._plan_s if self._ahead and not self._planned else self._round_end_s)
         else:
             yield from self._begin_round(view)
 
+    def _end(self, jobs: Iterable[int], now_s: float) -> None:
+        for job in jobs:
+            end_s = self._ended_s(job, now_s)
+            self._ended.append((job, min(self._holding.pop(job), end_s), end_s, self._held[job][0]))
+
     def _begin_round(self, view: ClusterView) -> Iterable[Decision]:
-        self._ended += [(job, begin_s, self._ended_s(job, view.now_s)) for job, begin_s in self._holding.items()]
-        last_s = max((end_s for _, _, end_s in self._ended), default=view.now_s)
-        self._clock_s = now_s = last_s if abs(last_s - view.now_s) < SAME_S else view.now_s
+        company = self._partner
+        if self._planned:
+            present = {*view.running.tolist(), *view.waiting.tolist()}
+            self._seats.of_job = {job: seat for job, seat in self._seats.of_job.items() if job in present}
+            self._planned, self._clock_s = bool(self._seats.of_job), view.now_s
+        if not self._planned and not self._select(view):
+            return []
+        self._planned = False
+        self._round_end_s = self._clock_s + self.round_s
+        self._plan_s = self._clock_s + self.plan_at * self.round_s
+        return self._play(view, company)
+
+    def _select(self, view: ClusterView) -> bool:
+        """Book the time of ended tasks, and choose and seat the jobs of the next round; False = there is none."""
+        if not self._ahead:
+            self._end(list(self._holding), view.now_s)
+        last_s = max((task[2] for task in self._ended), default=view.now_s)
+        self._clock_s = last_s if abs(last_s - view.now_s) < SAME_S else view.now_s
         self._book()
-        self._holding.clear()
         self._due_s.clear()
         self._admit(view)
         if not len(self._active):
-            return []
+            self._seats.of_job = {}
+            return False
         self._plan(view)
         rows, types = self._chosen()
         if self.gavel_compat and not len(rows) and not self._jobs_to_come(view):
@@ -202,20 +244,19 @@ class Gavel(Scheduler):
             if not len(rows):
                 raise self._nothing_runs(view)
         gangs = self._rounds.gangs[rows]
-        before, company = self._seats.of_job, self._partner
         self._partner = {row: other for row in rows.tolist() if (other := self._rounds.partner(row)) != ALONE}
         nobody = len(view.arrival_s)  # larger than any row
         seated = [at for at, row in enumerate(rows.tolist()) if row < self._partner.get(row, nobody)]
         partner_of = {row: self._partner[row] for row in rows[seated].tolist() if row in self._partner}
         told = (rows[seated].tolist(), types[seated].tolist(), gangs[seated].tolist())
         self._seats.seat(zip(*told, strict=True), partner_of)
-        self._type_of = dict(zip(rows.tolist(), types.tolist(), strict=True))
-        self._round_end_s = now_s + self.round_s
-        return self._play(view, before, company)
+        return True
 
     def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
         """Jobs of the next round, int64 [n], and the GPU type of each."""
-        chosen = self._rounds.choose(self._active)
+        since = {job: max(begin_s, self._last_reset_s) for job, begin_s in self._holding.items()}
+        running = [(job, self._held[job][0], max(self._clock_s - s, 0.0)) for job, s in since.items()]
+        chosen = self._rounds.choose(self._active, running)
         runs = chosen != NONE
         if self.gavel_compat:
             runs[runs] = self._rounds.ready(self._active[runs])
@@ -234,25 +275,24 @@ class Gavel(Scheduler):
             f"{view.job_id[job]} of {view.gpus[job]} GPUs ({rates}); leave it out, or take another policy"
         )
 
-    def _play(
-        self, view: ClusterView, before: dict[int, tuple[int, tuple[int, ...]]], company: dict[int, int]
-    ) -> Iterator[Decision]:
+    def _play(self, view: ClusterView, company: dict[int, int]) -> Iterator[Decision]:
         """Preempt jobs that lose their GPUs, start jobs that get some, and wake at the end of the round."""
         now_s, seats = view.now_s, self._seats.of_job
         running = view.running.tolist()
         checkpointing = set(view.running[view.checkpointing].tolist())
-        kept = {job for job in running if job not in checkpointing and seats.get(job) == before.get(job, ())}
+        kept = {job for job in running if job not in checkpointing and seats.get(job) == self._held.get(job, ())}
         yield from [Preempt(job) for job in running if job not in kept and job not in checkpointing]
+        self._end([job for job in self._holding if job not in kept], now_s)
         self._pending = [job for job in seats if job not in kept]
         for job in kept:
-            self._holding[job] = now_s
+            self._holding.setdefault(job, now_s)
             if self._leases:
                 yield self._lease(view, job)
             elif company.get(job) != self._partner.get(job):
                 yield Lease(job, math.inf)  # its partner has changed: a new lease updates its rate
         yield from self._start_pending(view)
         if seats:
-            yield Wait(self._round_end_s)
+            yield Wait(self._plan_s if self._ahead else self._round_end_s)
 
     def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
         """Start the jobs of this round whose GPUs have come free."""
@@ -266,14 +306,16 @@ class Gavel(Scheduler):
             if view.refusal:
                 left.append(job)
                 continue
-            self._holding[job] = view.now_s
+            again, rules = job in self._held, view.semantics
+            load_s = (rules.restore_s if again else rules.start_s) if self._ahead else 0.0
+            self._holding[job], self._held[job] = view.now_s + load_s, self._seats.of_job[job]
             if self._leases:
                 yield self._lease(view, job)
         self._pending = left
 
     def _lease(self, view: ClusterView, job: int) -> Lease:
         """Grant the whole steps that end within the round, at least one."""
-        rate = self._rounds.rate(job, self._type_of[job])
+        rate = self._rounds.rate(job, self._held[job][0])
         at_once = view.now_s - self._clock_s < SAME_S
         begin_s = self._clock_s if at_once else view.now_s
         seconds = self.round_s if at_once else self._round_end_s - begin_s
@@ -293,11 +335,8 @@ class Gavel(Scheduler):
         if not self._ended:
             return
         self._ended.sort(key=lambda task: (-task[2], task[0]))  # as published; it decides the last bits of the sums
-        ends_s = np.array([end_s for _, _, end_s in self._ended])
-        begins_s = np.array([begin_s for _, begin_s, _ in self._ended])
-        seconds = ends_s - (self._booked_to_s if self.gavel_compat else begins_s)
-        rows = np.array([job for job, _, _ in self._ended])
-        self._rounds.book(rows, np.array([self._type_of[job] for job in rows.tolist()]), seconds)
+        rows, begins_s, ends_s, types = (np.array(column) for column in zip(*self._ended, strict=True))
+        self._rounds.book(rows, types, ends_s - (self._booked_to_s if self.gavel_compat else begins_s))
         self._booked_to_s = float(ends_s.max())
         self._ended = []
 
@@ -324,21 +363,25 @@ class Gavel(Scheduler):
 
     def _plan(self, view: ClusterView) -> None:
         """Recompute shares if anything has changed, and reset the counters if the last reset was long enough ago."""
-        if not self._changed:
+        due = self._clock_s - self._last_reset_s >= self.resolve_s or self._last_reset_s == 0.0
+        if not (self._changed or self._stale) or (self.gavel_compat and not due):
             return
-        now_s = self._clock_s
-        due = now_s - self._last_reset_s >= self.resolve_s or self._last_reset_s == 0.0
-        if self.gavel_compat and not due:
-            return
-        shares = self._allocate(self._problem(view))
-        if due:
-            self._rounds.begin_counting(now_s)
-            self._last_reset_s = now_s
-        if shares is None:
-            self.solver_failures += 1
-        else:
-            self._rounds.plan(shares)
-        self._changed = shares is None
+        if due and not self._ahead:
+            self._reset_counters()
+        if self._changed:
+            shares = self._allocate(self._problem(view))
+            self._changed = shares is None
+            if shares is None:
+                self.solver_failures += 1
+            else:
+                self._rounds.plan(shares)
+        if due and self._ahead:  # the runtime on a cluster computes new shares first
+            self._reset_counters()
+        self._stale = self._ahead and not due
+
+    def _reset_counters(self) -> None:
+        self._last_reset_s = self._clock_s
+        self._rounds.begin_counting(self._clock_s)
 
     def _problem(self, view: ClusterView) -> Problem:
         rows = self._active

@@ -386,6 +386,8 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
     if w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"] and job["first_start_s"] != np.inf:
         r["since_s"] = w["clock_s"] + w["restart_all_s"]
+    if w["latencies"] and job["first_start_s"] == np.inf:
+        r["since_s"] += sim.latencies[row]
     if taken > gang:
         r["since_s"] += w["merge_s"]
     set_rate(sim, number, pace, slowest, iteration_s)

@@ -82,6 +82,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("checkpoint_s", "<f8"),  # [s]
         ("restore_s", "<f8"),  # [s]
         ("start_s", "<f8"),  # [s]
+        ("latencies", "<i8"),  # 1 = first starts take longer than start_s, by ``latencies``
         ("time_limit_s", "<f8"),  # [s] inf = none
         ("slot_s", "<f8"),  # [s] > 0 = slot length; only whole iterations count in each slot
         ("max_copies", "<i8"),  # maximum number of copies of a gang that may train a job at the same time
@@ -131,6 +132,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("nic_Bps", "<f8"),  # [byte/s] of all ports of a machine together
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
         ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
+        ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
+        ("depth_s", "<f8", (2,)),  # [s] of the pipeline on one machine, on several; -1 = latencies are those of steps
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(
@@ -387,6 +390,7 @@ class Run(Handle):
     dependents = array(DEPENDENT_DTYPE, "dependents")  # by the job on which they depend
     eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
     entries = array(np.int32, "held_jobs")  # rows in the order in which the jobs entered the queue (holding.entry)
+    latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
@@ -452,6 +456,7 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharers": 1 if tables is None else len(tables.sub_steps),
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        "latency_jobs": 0 if instance.start_latency_s is None else len(instance.workload),
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
@@ -563,6 +568,9 @@ def _fill_jobs(state: State, b: int, instance: Instance) -> None:
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
     if instance.workload.deadline_s is not None:
         state.deadlines[b, : len(instance.workload)] = instance.workload.deadline_s
+    if instance.start_latency_s is not None:
+        state.world["latencies"][b] = 1
+        state.latencies[b, : len(instance.workload)] = instance.start_latency_s
     sizes = state.sizes[b, : len(instance.sizes.gpus)]
     sizes["gpus"], sizes["job_class"] = instance.sizes.gpus, instance.sizes.job_class
 

@@ -23,7 +23,7 @@ from gpusched_env.problem.qos import QosTable, qos_table
 from gpusched_env.problem.shapes import ShapePaces, shape_paces
 from gpusched_env.problem.sizes import size_table
 from gpusched_env.problem.tenants import Tenants, TenantTree, tree_of
-from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, TENANT, Workload
+from gpusched_env.problem.workload import MAX_NODES, MIN_NODES, START_LATENCY, TENANT, Workload
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.support.plain_data import set_fields
 from gpusched_env.support.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
@@ -35,12 +35,15 @@ MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of i
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
-# Costs of one preemption in published simulators: duration of the checkpoint and of the restore [s]. The gang holds its
-# GPUs during both. Costs that depend on the gang size or the model (Lucid, Muri) are not in this table.
+# Costs of one preemption: duration of the checkpoint and of the restore [s]. The gang holds its GPUs during both. First
+# those of published simulators, then by what a restart begins anew; they differ by more between systems and models.
 PREEMPTION_COSTS: Final = {
     "zero": (0.0, 0.0),  # simulator published by the authors of Tiresias
     "tiresias62": (31.0, 31.0),  # 62 s on average (Tiresias, NSDI 2019, section 5.2.4, quoted in Lucid's simulator)
     "pollux30": (0.0, 30.0),  # 30 s per re-scale (Pollux, OSDI 2021, simulator)
+    "warm": (0.0, 2.0),  # the process stays alive: 0.7 to 4.2 s (ElasticFlow's testbed, figure 12b)
+    "process": (0.0, 29.8),  # mean of eight models, 8 to 61 s (fitted to run times on Muri's testbed)
+    "container": (0.0, 40.8),  # that, and 11 s, the median for a container in Acme Kalos
 }
 
 
@@ -524,6 +527,12 @@ class Instance:
         else:
             limits = self.node_sets.limits_s(claimed_s, partition)
         return limits if self.qos is None else np.minimum(limits, self.qos.longest_s[job])
+
+    @cached_property
+    def start_latency_s(self) -> np.ndarray | None:
+        """float64 [J] [s]: what the first start of each job takes besides ``semantics.start_s``; None = nothing."""
+        told = START_LATENCY in self.workload.attributes
+        return self.workload.told(START_LATENCY) if told else None
 
     @property
     def shortest_s(self) -> np.ndarray:

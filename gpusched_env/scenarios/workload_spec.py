@@ -32,17 +32,20 @@ from gpusched_env.traces.deadlines import check_deadlines, draw_deadlines
 from gpusched_env.traces.elastic import ELASTIC_RULES, check_rule, elastic_jobs
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, draw_jobs, random_stream
+from gpusched_env.traces.noise import START_LATENCIES, check_noise, draw_noise, draw_start_latency
+from gpusched_env.traces.parsing.sources import split, split_here
+from gpusched_env.traces.profiles import FILE_RULES
 from gpusched_env.traces.read_options import OPTIONS
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` is None
-DEADLINES: Final = 2  # number of the random stream of deadlines
+DEADLINES, NOISE, LATENCY = 2, 3, 4  # numbers of random streams
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
 LATER_FIELDS: Final = (
     "where", "sample", "sample_seed", "clip", "ignore_placement", "ignore_types", "ignore_nodes", "elastic",
-    "deadlines", "measured_on",
+    "deadlines", "measured_on", "noise", "start_latency",
 )  # fmt: skip
 
 
@@ -58,7 +61,7 @@ class WorkloadSpec:
         ``map``, ``skip_bad_rows`` and ``estimate``
     profiles : a rule of :func:`gpusched_env.traces.assign_profiles`, or "own" = the jobs keep the profiles of their
         source; if it gives none, the rule is "unit". Jobs whose source gives them profiles (such as measured models)
-        keep these under every rule but "unit"
+        keep these under every rule but "unit" and "gavel:PATH"
     jobs : number of jobs of an episode; for a log, these are the first jobs by arrival. None = 200 jobs for a
         generator, all jobs of a log
     max_gpus : largest gang [GPU]; a generator draws no larger gangs, and larger jobs of a log are dropped. None = no
@@ -84,11 +87,14 @@ class WorkloadSpec:
     measured_on : ``NETWORK`` or ``NETWORK/CLUSTER``, such as "dgxv-100g/16x8@V100": on its ideal placement, jobs take
         their run times, and they have these iterations everywhere. None = that is so where they are played. ``load``
         and ``deadlines`` are those of the measured run times
+    noise : the log-sigmas of :func:`gpusched_env.traces.noise.draw_noise`, such as ``{"step": 0.05}``; {} = measured
+        ones; None = no noise. ``load`` and ``deadlines`` are those without noise
+    start_latency : kind of the latency of first starts, a key of START_LATENCIES; it adds to ``semantics.start_s``
 
     Notes
     -----
     The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, deadlines,
-    profiles, ignore_placement, elastic, measured_on.
+    noise, start_latency, profiles, ignore_placement, elastic, measured_on.
 
     Raises
     ------
@@ -114,6 +120,8 @@ class WorkloadSpec:
     elastic: Mapping[str, Any] | None = field(default=None, hash=False)
     deadlines: Mapping[str, Any] | None = field(default=None, hash=False)
     measured_on: str | None = None
+    noise: Mapping[str, Any] | None = field(default=None, hash=False)
+    start_latency: str | None = None
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -132,7 +140,9 @@ class WorkloadSpec:
                 "and leave stop_s out for a window to the end"
             )
         rules = [*PROFILE_RULES, "own"]
-        if self.profiles not in rules:
+        if ":" in self.profiles:
+            split(self.profiles, "workload.profiles", FILE_RULES)
+        elif self.profiles not in rules:
             raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
         if isinstance(self.where, str):
             raise ScenarioError(f"workload.where is {self.where!r}: give a list of conditions, such as ['user=ann']")
@@ -149,6 +159,10 @@ class WorkloadSpec:
             check_rule(self.elastic["rule"], {name: self.elastic[name] for name in self.elastic if name != "rule"})
         if self.deadlines is not None:
             check_deadlines(self.deadlines)
+        check_noise(self.noise or {})
+        if self.start_latency not in (None, *START_LATENCIES):
+            kind = str(self.start_latency)
+            raise ScenarioError(f"workload.start_latency: {unknown_name('kind', kind, START_LATENCIES)}")
         _ = self.measured  # checks the field
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
@@ -243,9 +257,13 @@ class WorkloadSpec:
             workload = scale_to_load(workload, self.load, cluster_gpus)
         if self.deadlines is not None:
             workload = draw_deadlines(workload, random_stream(seed, DEADLINES), **self.deadlines)
+        if self.noise is not None:
+            workload = draw_noise(workload, random_stream(seed, NOISE), **self.noise)
+        if self.start_latency is not None:
+            workload = draw_start_latency(workload, random_stream(seed, LATENCY), self.start_latency)
         if self.measured is not None and self.measured.cluster is not None:
             gpu_types = tuple(dict.fromkeys((*self.measured.cluster.gpu_types, *gpu_types)))
-        if workload.profiles.is_unit or self.profiles == "unit":
+        if workload.profiles.is_unit or self.profiles == "unit" or ":" in self.profiles:
             rule = "unit" if self.profiles == "own" else self.profiles
             workload = assign_profiles(workload, rule, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
@@ -260,6 +278,9 @@ class WorkloadSpec:
         TraceError, WorkloadError : as in :meth:`identity`
         """
         data: dict[str, Any] = {"source": self.identity()}
+        if ":" in self.profiles:
+            name, path = split_here(self.profiles, "workload.profiles", FILE_RULES)
+            data["profiles"] = f"{name}:{file_digest(path, WorkloadError)}"
         if not self.synthetic and self.parameters:
             options = ReadOptions(**self.parameters)
             data["parameters"] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from collections import Counter
@@ -16,6 +17,7 @@ from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
+from gpusched_env.scenarios import WorkloadSpec
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
 from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable, load_measured
@@ -294,3 +296,28 @@ def test_damaged_throughputs_of_elasticflow_are_refused(tmp_path: Path, text: st
         assert word in str(caught.value)
     with pytest.raises(TraceError, match="no CSV file there; give the folder"):
         fit_table("elasticflow", tmp_path / "throughputs_T4")
+
+
+def test_a_rule_may_name_another_throughput_file(tmp_path: Path) -> None:
+    """A pair of hand-made rates, 2 and 4 steps/s; the model that only one type can run is played there."""
+    rates = {
+        "v100": {"('A3C', 1)": {"null": 2.0}},
+        "p100": {"('A3C', 1)": {"null": 4.0}},
+        "k80": {"('A3C', 1)": {"null": 0.0}},
+    }
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(rates))
+    spec = WorkloadSpec("synthetic:gavel", profiles=f"gavel:{path}", jobs=2, max_gpus=1)
+    jobs = Workload.from_columns([0.0], [1], iterations=[8], attributes={"model": np.array(["A3C"])})
+    drawn = assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("V100", "P100", "K80"))
+    assert drawn.profiles.measured["compute_s"].tolist() == [0.5, 0.25, np.inf]
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(rates))
+    assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() == spec.identities()
+    del rates["p100"]
+    path.write_text(json.dumps(rates))
+    assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() != spec.identities()
+    with pytest.raises(TraceError, match=r"own.json: not a throughput file of Gavel \(KeyError: 'p100'\)"):
+        assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0))
+    with pytest.raises(TraceError, match=r"profiles 'dally:x': unknown format 'dally'"):
+        WorkloadSpec("synthetic:gavel", profiles="dally:x")

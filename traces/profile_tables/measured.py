@@ -213,15 +213,15 @@ load_measured = functools.cache(MeasuredTable.load)
 
 
 def measured_profiles(
-    table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
+    table: str | MeasuredTable, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> tuple[Profiles, np.ndarray]:
     """Assign a model of the table to every job.
 
     If the attribute ``model`` of a job, alone or with the attribute ``batch_size``, names a model of the table, the job
-    gets this model. Otherwise it draws uniformly among the models that can run on every GPU type of the cluster with
-    the job's gang size.
+    gets this model, if it can run on a GPU type of the cluster. Otherwise it draws uniformly among the models that can
+    run on every GPU type of the cluster with the job's gang size.
     """
-    found = load_measured(table)
+    found = load_measured(table) if isinstance(table, str) else table
     names = _named(found, workload)
     gangs = workload.jobs["gpus"]
     drawn = rng.random(len(workload))
@@ -230,11 +230,11 @@ def measured_profiles(
         for job in np.flatnonzero(gangs == gpus).tolist():
             if not names[job] and able:
                 names[job] = able[int(drawn[job] * len(able))]
-            if names[job] not in able:
+            if names[job] not in able and not set(gpu_types) & set(found.gpu_types_of(names[job], gpus)):
                 who = repr(names[job]) if names[job] else "any model"
                 sizes = sorted({size for model in found.models.values() for size in model.gangs})
                 raise WorkloadError(
-                    f"profiles {table!r}, job {workload.jobs['id'][job]}: no throughput was measured for {who} on "
+                    f"profiles {found.name!r}, job {workload.jobs['id'][job]}: no throughput was measured for {who} on "
                     f"{gpus} GPUs of each of {', '.join(gpu_types)}; the table has GPU types "
                     f"{', '.join(found.gpu_types)} and gangs of {', '.join(map(str, sizes))}; limit the jobs "
                     "(max_gpus), or use other profiles"
