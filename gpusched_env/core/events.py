@@ -56,8 +56,7 @@ from gpusched_env.support.units import LATEST_S
 # waits until a time that ``Wait`` does not allow; the timer has this time.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE, BAD_WAIT = range(7)
 MOST_QUIET: Final = 10_000  # wake-ups
-MOST_RECORDS: Final = 2  # that an event or a decision writes to the log, changes of rates apart
-RESTART_RECORDS: Final = 3  # that the restart of a gang writes
+MOST_RECORDS: Final = 3  # that an event or a decision writes to the log, changes of rates apart
 GO_ON: Final = -1  # nothing stopped it
 
 # Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
@@ -579,7 +578,7 @@ def restart_next(sim: Run) -> int:
     which is then the last that has started, until the first one has started now.
     """
     w = sim.world
-    if w["events"] + RESTART_RECORDS > sim.events.shape[0] or not has_room(sim):
+    if not has_room(sim):
         return LOG_FULL
     r = sim.replicas[sim.running[0]]
     happened = w["entered"] + w["finished"] + w["starts"] + w["preemptions"]

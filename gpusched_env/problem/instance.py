@@ -143,10 +143,9 @@ class Semantics:
             raise ScenarioError(
                 f"semantics.restart_all_s: it includes the checkpoint; set checkpoint_s ({self.checkpoint_s:g}) to 0"
             )
-        ratio = self.step_ratio
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio < math.inf:
-            raise ScenarioError(f"semantics.step_ratio is {ratio!r}: it must be a number > 0")
-        object.__setattr__(self, "step_ratio", float(ratio))
+        if not 0 < self.step_ratio < math.inf:
+            raise ScenarioError(f"semantics.step_ratio is {self.step_ratio!r}: it must be a number > 0")
+        object.__setattr__(self, "step_ratio", float(self.step_ratio))
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing can happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -386,9 +385,8 @@ class Instance:
                 "make slot_s larger"
             )
         by_iterations = np.isfinite(jobs["iterations"])
-        self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
         ratio = self.semantics.step_ratio
-        self.iterations = self.iterations * ratio
+        self.iterations = ratio * np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
         if self.semantics.step_iterations:
             self.iterations = whole_steps(self.iterations, self.semantics.step_iterations)
             by_iterations = np.ones(len(jobs), bool)

@@ -36,8 +36,13 @@ def errors(points: Points) -> dict[str, float]:
 
 
 def test_the_fit_finds_the_constants_that_made_the_run_times() -> None:
-    work_s, starts = np.array([100.0, 3e3, 7e4, 5e5]), np.array([1.0, 4.0, 2.0, 40.0])
-    assert muri.fit(work_s, starts, 1.25 * work_s + 32.0 * starts) == {"step_ratio": 1.25, "start_s": 32.0}
+    iterations, starts = np.array([100.0, 3e3, 7e4, 5e5]), np.array([1.0, 4.0, 2.0, 40.0])
+    told = {"job_id": np.arange(4.0), "num_gpu": np.ones(4), "submit_time": np.arange(4.0), "iterations": iterations}
+    told |= {"iteration_time": np.full(4, 2000.0), "job_counter": starts}
+    told["real_executed_time"] = 1.25 * 2.0 * iterations + 32.0 * starts
+    backwards = {name: column[::-1] for name, column in told.items()}
+    found = muri.fit(lambda file, columns, _: told if file == "muri_trace" else backwards, "a run")
+    assert found == {"step_ratio": 1.25, "start_s": 32.0}
 
 
 def test_the_constants_are_those_of_the_specification(frozen: tuple[Measured, dict[str, Any]]) -> None:

@@ -20,8 +20,6 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
 from gpusched_env.simulator import simulate
 
-CALIBRATES: Final = "muri_SRTF"  # the run that measures the constants
-AGAIN: Final = "muri_tiresias"  # the run that measures them again
 ROUND_S: Final = 360.0  # length of a round of the controller
 
 
@@ -39,21 +37,17 @@ def jobs_of(read: Callable[..., Columns]) -> Workload:
     return Workload.from_columns(trace["submit_time"] / 1000.0, trace["num_gpu"].astype(int), work_s)
 
 
-def fit(work_s: np.ndarray, starts: np.ndarray, run_s: np.ndarray) -> dict[str, float]:
-    """Fit run_s = step_ratio x work_s + start_s x starts by least squares with weights 1 / work_s."""
-    root = np.sqrt(work_s)
-    found = np.linalg.lstsq(np.stack([work_s, starts], axis=1) / root[:, None], run_s / root, rcond=None)[0]
+def fit(read: Callable[..., Columns], run: str) -> dict[str, float]:
+    """Fit run time = step_ratio x work + start_s x starts by least squares with weights 1 / work."""
+    told, work_s = _read(read, run, "real_executed_time", "job_counter"), jobs_of(read).jobs["duration_s"]
+    weighted = np.stack([work_s, told["job_counter"], told["real_executed_time"]]) / np.sqrt(work_s)
+    found = np.linalg.lstsq(weighted[:2].T, weighted[2], rcond=None)[0]
     return {name: float(f"{value:.4g}") for name, value in zip(("step_ratio", "start_s"), found, strict=True)}
-
-
-def _fit(read: Callable[..., Columns], run: str) -> dict[str, float]:
-    told = _read(read, run, "real_executed_time", "job_counter")
-    return fit(jobs_of(read).jobs["duration_s"], told["job_counter"], told["real_executed_time"])
 
 
 def calibrate(measured: Measured) -> dict[str, Any]:
     """Return what the work is multiplied by, and the cost of a start [s]."""
-    return _fit(measured.calibration, CALIBRATES)
+    return fit(measured.calibration, "muri_SRTF")
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
@@ -74,7 +68,7 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
 
     times = played(1.0, 0.0) if column in ("as is", "rules") else played(**constants)
     if column == "floor":
-        again = played(**_fit(measured.test, AGAIN))
+        again = played(**fit(measured.test, "muri_tiresias"))
         jct_s, end_s, starts = again["jct_s"], again["finish_s"], again["preemptions"] + 1
     else:
         told = _read(measured.test, run, "JCT", "end_time", "job_counter")
