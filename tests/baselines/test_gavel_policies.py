@@ -201,7 +201,7 @@ def test_allox_assigns_places_in_queues() -> None:
 
 
 def test_allox_gives_gangs_one_position_and_a_part_of_the_time() -> None:
-    """Two GPUs. The gang of two has half of the time of the type, and takes no queue away: when the short job has ended,
+    """Two GPUs. The gang of two has half of the time of the type, and takes no queue away: when the short job is over,
     the next job gets a GPU, too.
     """
     policy = AlloX()
