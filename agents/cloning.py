@@ -81,7 +81,7 @@ def ask(
 
 
 def answers_of(dataset: str, network: TokenNetwork) -> Answers:
-    """Return the steps of a dataset that :func:`~gpusched_env.agents.datasets.write_dataset` wrote."""
+    """Return the steps of a dataset that ``tools/datasets`` wrote."""
     parts = []
     with readable(dataset):
         for episode in read_dataset(dataset):

@@ -30,8 +30,8 @@ class Teachers:
         if make_scheduler(spec).relies_on_decisions:
             raise SchedulerError(
                 f"{spec} cannot be a teacher: it relies on its decisions being carried out. Imitate a dataset that it "
-                "has played (gpusched agents dataset, then --dataset NAME), or choose a scheduler that decides anew at "
-                "every decision point, such as srtf or tiresias"
+                "has played (python -m tools datasets, then --dataset NAME), or choose a scheduler that decides anew "
+                "at every decision point, such as srtf or tiresias"
             )
         self._episodes, self._windows = episodes, windows
         self._schedulers = [make_scheduler(spec) for _ in episodes.simulations]

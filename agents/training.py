@@ -44,7 +44,7 @@ class TrainingConfig(Windows):
     teacher_episodes: int = 24
     """Number of episodes in each of the three rounds of imitation."""
     dataset: str = ""
-    """Minari dataset from which the network learns first (gpusched agents dataset); scenario and windows are those of
+    """Minari dataset from which the network learns first (python -m tools datasets); scenario and windows are those of
     the dataset. Empty = none."""
     steps: int = 600_000
     """Total number of environment steps; 0 = imitation only."""

@@ -15,6 +15,7 @@ from gpusched_env.simulator import Simulation
 
 POLICIES: Final = ("las", "gittins", "entry")
 DEMOTE_ON: Final = ("progress", "held")
+DEMOTED: Final = ("ordered", "tail")
 
 
 @dataclass
@@ -38,6 +39,9 @@ class Tiresias(ListScheduler):
         simulator of Pollux
     demote_on : service that counts towards a demotion: "progress" (default) = gang size x productive seconds; "held" =
         gang size x seconds during which the gang held its GPUs, restarts included, as in the simulator of Pollux
+    demoted : place of a job that changes its queue: "ordered" (default) = where ``policy`` orders it; "tail" = behind
+        all jobs of that queue, as in the controller of Muri's testbed. With "tail", jobs stay in the order in which
+        they came, but after each decision the running jobs of a queue move ahead of its waiting ones
     thresholds : limits of the attained service in all queues but the last [GPU s], ascending. The default is one limit
         of 3,600 GPU s, so there are K = 2 queues
     knob : PROMOTEKNOB of the paper. A job that has waited for ``knob`` x its productive seconds returns to the first
@@ -79,6 +83,7 @@ class Tiresias(ListScheduler):
     incumbents_first: bool = False
     history: tuple[float, ...] = ()
     demote_on: str = "progress"
+    demoted: str = "ordered"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -86,6 +91,12 @@ class Tiresias(ListScheduler):
             raise SchedulerError(f"tiresias: {unknown_name('policy', self.policy, POLICIES)}")
         if self.demote_on not in DEMOTE_ON:
             raise SchedulerError(f"tiresias: {unknown_name('demote_on', self.demote_on, DEMOTE_ON)}")
+        if self.demoted not in DEMOTED:
+            raise SchedulerError(f"tiresias: {unknown_name('demoted', self.demoted, DEMOTED)}")
+        if self.demoted == "tail" and (self.policy != "las" or self.incumbents_first):
+            raise SchedulerError(
+                "tiresias: demoted=tail orders the queues itself; leave out policy and incumbents_first"
+            )
         bounds = (0.0, *self.thresholds)
         if any(not low < high for low, high in itertools.pairwise(bounds)):
             raise SchedulerError(f"tiresias: thresholds {self.thresholds} must be above 0 and ascend [GPU s]")
@@ -110,7 +121,8 @@ class Tiresias(ListScheduler):
             packlimit=self.packlimit,
             incumbents=self.incumbents_first,
             history=history,
-            by_entry=self.policy == "entry",
+            by_entry=self.policy == "entry" or self.demoted == "tail",
+            tail=self.demoted == "tail",
             by_held=self.demote_on == "held",
             knob=self.knob,
         )

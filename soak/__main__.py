@@ -43,7 +43,7 @@ TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --schedulers 
 KILLED: Final = (  # arguments of Python, in a folder that has a folder of entries
     f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output results.json",
     f"{CLI} reproduce sjf-bco --quick --output reproduction",
-    f"{CLI} leaderboard build entries --no-baselines --tracks slo-v0 --output site",
+    "-m tools site entries --no-baselines --tracks slo-v0 --output site",
     f"{CLI} run --scenario tiny-v1 --scheduler srtf --output run.json",
     f"{TRAIN} {TRAINING} --output model",
 )
@@ -120,7 +120,7 @@ def kills(rng: np.random.Generator, count: Count) -> None:
         for _ in range(int(rng.integers(1, 4))):
             _run(command, folder, float(rng.uniform(0.0, seconds)))
             _check_files(folder, whole)
-            count(f"killed: {command.removeprefix(CLI).split()[0].rpartition('/')[2]}")
+            count(f"killed: {command.removeprefix(CLI).removeprefix('-m').split()[0].rpartition('/')[2]}")
         for path in folder.rglob(".*.part*"):  # as if the next call came later
             os.utime(path, (0.0, 0.0))
         _run(command, folder)

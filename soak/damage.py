@@ -67,8 +67,9 @@ def _log(folder: Path) -> str:
 
 
 def _dataset(folder: Path) -> str:
-    from gpusched_env.agents.datasets import ROOT, mean_jct_s, read_dataset
-    from gpusched_env.agents.datasets import verify as play_again
+    from gpusched_env.agents.datasets import ROOT, read_dataset
+    from tools.datasets.writing import mean_jct_s
+    from tools.datasets.writing import verify as play_again
 
     os.environ[ROOT] = str(folder)
     dataset = read_dataset(DATASET)
@@ -112,13 +113,13 @@ READERS: Final[dict[str, Callable[[Path], str]]] = {
 
 def make(kind: str, folder: Path, other: Path) -> None:
     """Write the files that a kind reads into a folder; all else into the other one."""
-    import gpusched_env.agents.datasets as datasets
     from gpusched_env.agents.cards import read_card
     from gpusched_env.scenarios import get_scenario, save_scenario
     from gpusched_env.twin.example import example_twin, write_example
     from gpusched_env.twin.model import write_twin
     from gpusched_env.twin.snapshot import write_snapshot
     from gpusched_env.twin.snapshot_sources import snapshot_of
+    from tools.datasets.writing import write_dataset
 
     tiny = get_scenario("tiny-v1")
     if kind == "scenario":
@@ -136,7 +137,7 @@ def make(kind: str, folder: Path, other: Path) -> None:
     elif kind == "log":
         _command("run --scenario tiny-v1 --scheduler srtf --log {}/log.npz")(folder)
     elif kind == "dataset":
-        datasets.write_dataset("srtf:placement=consolidate", "tiny-v1", [0, 1], name=DATASET, root=folder)
+        write_dataset("srtf:placement=consolidate", "tiny-v1", [0, 1], name=DATASET, root=folder)
     elif kind == "model":
         card = read_card("philly-64")
         shutil.copy(card.file, folder / "model.npz")

@@ -98,7 +98,7 @@ def begin_decisions(sim: Run, plan: ListState) -> None:
     r["phase"] = ENDED
     if r["by_held"]:
         count_held(sim, plan)
-        if sim.world["waiting"] == 0:
+        if sim.world["waiting"] == 0 and not r["tail"]:
             return
     r["phase"] = ENDS
     preempts = r["preempts"] > 0
@@ -267,7 +267,7 @@ def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     c = choice.made
     r = plan.memory
     if c["first"] == BEGINS:
-        if sim.world["waiting"] == 0 and not r["by_held"]:
+        if sim.world["waiting"] == 0 and not (r["by_held"] or r["tail"]):
             return NOTHING
         if r["gaps"] and unclaimed(sim, plan) >= 0:
             return ASSIST

@@ -19,8 +19,10 @@ from gpusched_env.baselines.list_policies.keys import (
     queue_of,
     service_of,
 )
+from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs, sort_rows
 from gpusched_env.baselines.list_policies.runners import IN_LIST, leave_runners
 from gpusched_env.baselines.list_policies.state import ListState
+from gpusched_env.core.events import stir
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import ACTIVE, Run
 
@@ -96,11 +98,12 @@ def promote_starved(sim: Run, plan: ListState) -> None:
 
 @kernel
 def note_queue(sim: Run, plan: ListState, row: int) -> None:
-    """Write down when a job has entered its queue."""
+    """Write down when a job has entered its queue; with ``tail``, it has no place there yet."""
     queue = queue_of(plan, demoting_service(sim, plan, row))
     if plan.queued[row]["queue"] != queue:
         plan.queued[row]["queue"] = queue
-        plan.queued[row]["entered_s"] = sim.world["clock_s"]
+        plan.queued[row]["entered_s"] = 0.0 if plan.memory["tail"] else sim.world["clock_s"]
+        stir(sim)
 
 
 @kernel(lazy=True)
@@ -111,6 +114,24 @@ def note_queues(sim: Run, plan: ListState) -> None:
         note_queue(sim, plan, sim.replicas[sim.running[i]]["job"])
     for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
         note_queue(sim, plan, sim.waiting[i])
+    if plan.memory["tail"]:
+        number_places(sim, plan)
+
+
+@kernel(lazy=True)
+def number_places(sim: Run, plan: ListState) -> None:
+    """Number all jobs in the order of their queues: running jobs, waiting ones, then those that have come by row."""
+    mark_jobs(sim, plan.member, True)
+    count = append_marked(sim, plan.walk, plan.member, 0, True)
+    for i in range(count):
+        row = plan.walk[i]
+        place = plan.queued[row]["entered_s"]
+        behind = place == 0.0 or sim.jobs[row]["replica"] < 0
+        plan.keys[row] = 2.0 * plan.queued[row]["queue"] + (1.0 if behind else 0.0)
+        plan.ranks[row] = place if place > 0.0 else np.inf
+    sort_rows(plan.walk, plan.scratch, plan.keys, plan.ranks, count)
+    for i in range(count):
+        plan.queued[plan.walk[i]]["entered_s"] = i + 1.0
 
 
 @helper

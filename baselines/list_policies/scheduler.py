@@ -44,6 +44,8 @@ class ListRules:
     history : sizes of past jobs, ascending [GPU s]; within a queue, jobs are then ordered by their Gittins index. Empty
         = by their first start
     by_entry : whether jobs are ordered by the times at which they entered their queue
+    tail : whether, besides, jobs that change their queue go to its tail, and running jobs move ahead of waiting ones
+        after each decision
     by_held : whether service is the time for which a gang has held its GPUs
     knob : PROMOTEKNOB of Tiresias; inf = no promotion
     estimator : source of run times, an index into ESTIMATORS
@@ -64,6 +66,7 @@ class ListRules:
     incumbents: bool = False
     history: tuple[float, ...] = ()
     by_entry: bool = False
+    tail: bool = False
     by_held: bool = False
     knob: float = math.inf
     estimator: int = ORACLE
@@ -100,7 +103,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     skew = np.ascontiguousarray(profiles["skew"][instance.workload.jobs["profile"]])
     memory = np.zeros((), LIST_DTYPE)
     for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held",
-                 "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
+                 "tail", "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
     memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
     memory["gaps"] = rules.estimator == USER and np.isnan(rules.told).any()
@@ -160,6 +163,8 @@ def _along(instance: Instance, rules: ListRules, skew: np.ndarray, memory: np.nd
         return listed_policy.LIST
     if not rules.preempts and rules.order != ATTAINED:
         return listed_policy.LINES
+    if instance.semantics.restart_all_s is not None:  # the keys of running jobs stand still for a while
+        return listed_policy.LIST
     # Numbers of GPUs alone must decide which jobs start, and keys of running jobs must change at known rates.
     skewed = rules.order == QUEUES and bool(((skew > rules.packlimit) & (instance.workload.jobs["gpus"] > 1)).any())
     known = not rules.history and not rules.by_entry and not rules.by_held and math.isinf(rules.knob)

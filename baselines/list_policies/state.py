@@ -20,6 +20,7 @@ LIST_DTYPE: Final = np.dtype(
         ("backfills", "<i8"),  # 1 = EASY backfill behind the first job that does not fit
         ("incumbents", "<i8"),  # 1 = running jobs come first in their queue
         ("by_entry", "<i8"),  # 1 = within a queue, jobs are ordered by the times at which they entered it
+        ("tail", "<i8"),  # 1 = jobs that change their queue go to its tail, and running jobs move ahead of waiting ones
         ("by_held", "<i8"),  # 1 = service is the time for which a gang has held its GPUs
         ("knob", "<f8"),  # a job that has waited for this multiple of its service is promoted; inf = none is
         ("estimator", "<i8"),  # ORACLE, NOISY, USER
@@ -58,7 +59,7 @@ QUEUED_DTYPE: Final = np.dtype(
         ("forgiven_s", "<f8"),  # [s] service up to the last promotion
         ("waits_since_s", "<f8"),  # [s] time of the last promotion
         ("held_s", "<f8"),  # [s] time for which the job has held GPUs
-        ("entered_s", "<f8"),  # [s] time at which it entered its queue, 0 = on arrival
+        ("entered_s", "<f8"),  # [s] time at which it entered its queue, 0 = on arrival; with ``tail``, its place
         ("queue", "<i8"),  # its queue at the last decision point at which jobs waited
     ]
 )

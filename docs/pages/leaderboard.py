@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpusched_env.leaderboard.scoring import at_bound, score_on
-from gpusched_env.leaderboard.site_tables import shipped_standings, values
+from gpusched_env.leaderboard.standings import shipped_standings, values
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
 from gpusched_env.support.units import Unit, unit_for

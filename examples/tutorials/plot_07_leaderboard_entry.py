@@ -101,5 +101,4 @@ plt.tight_layout()
 
 # %%
 # The command line does the same: ``gpusched leaderboard submit`` makes the file, ``gpusched leaderboard
-# verify`` verifies it, and ``gpusched leaderboard build entries/ --output site/`` builds the pages of the
-# leaderboard.
+# verify`` verifies it.

@@ -73,7 +73,8 @@ def _in_words(changes: dict[str, Any]) -> list[str]:
         shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
         parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
     parts += [name.replace("_", " ") for name in changes if name.startswith("ignore_")]
-    for name in ("profiles", "measured_on"):
+    parts += ["noise"] * ("noise" in changes)
+    for name in ("profiles", "measured_on", "start_latency"):
         if name in changes:
             parts.append(f"{name.replace('_', ' ')} {changes[name]}")
     return parts

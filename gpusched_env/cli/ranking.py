@@ -1,4 +1,4 @@
-"""``gpusched leaderboard``: make and verify entries, and make the static site."""
+"""``gpusched leaderboard``: make and verify entries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from gpusched_env.cli.choosing import WORKERS, Processes, WorkersOption
+from gpusched_env.cli.choosing import WORKERS, WorkersOption
 from gpusched_env.cli.outputs import written
 from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
 from gpusched_env.support.commands import Commands
@@ -65,7 +65,7 @@ def show_track(
     """Rank the entries of a track that the package has, and tell why other registered schedulers have no entry."""
     from gpusched_env.leaderboard import get_track
     from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
-    from gpusched_env.leaderboard.site_tables import shipped_standings, track_tables
+    from gpusched_env.leaderboard.standings import shipped_standings, track_tables
 
     track = get_track(name)
     for ranking in track_tables(shipped_standings(track), track, brief=True):
@@ -85,7 +85,7 @@ def show_track(
 
 def _marked(ranking: Table) -> Table:
     """Return the table of a page for the terminal; a * takes the place of its last column, the claims."""
-    from gpusched_env.leaderboard.site_tables import CLAIRVOYANT
+    from gpusched_env.leaderboard.standings import CLAIRVOYANT
 
     def named(row: Row) -> Row:
         rank, name, *numbers, claim = row.cells
@@ -216,71 +216,6 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
         f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {shown}{same} "
         f"({time.perf_counter() - begin:.1f} s), {who}; it calls itself '{entry.about.title}'"
     )
-
-
-@leaderboard_app.add("baselines")
-def write_baselines_of(
-    output: Annotated[Path, typer.Option(help="Folder of the files, FOLDER/TRACK.jsonl.", metavar="FOLDER")],
-    tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
-    schedulers: Annotated[
-        str, typer.Option(help="Names, separated by commas.", show_default="all that fit the track")
-    ] = "",
-    again: Annotated[bool, typer.Option("--again", help="Also play schedulers that have an entry already.")] = False,
-    log: LogOption = None,
-    workers: WorkersOption = WORKERS,
-) -> None:
-    """Play the registered schedulers and write their entries."""
-    from gpusched_env.cli.parsing import chosen_schedulers
-    from gpusched_env.leaderboard import TRACKS
-    from gpusched_env.leaderboard.baseline_entries import write_baselines
-
-    chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
-    specs = chosen_schedulers([schedulers]) if schedulers else ()
-    if write_baselines(output, chosen, specs, log, workers, again):
-        raise typer.Exit(1)
-
-
-@leaderboard_app.add("build", tables=True)
-def build(
-    entries: Annotated[Path, typer.Argument(help="Folder of entries, *.entry.xz.", metavar="FOLDER")],
-    output: Annotated[
-        Path, typer.Option(help="Folder of the site; an earlier site of this command is replaced.", metavar="FOLDER")
-    ],
-    processes: Processes,
-    baselines: Annotated[bool, typer.Option(help="Also show the baselines of the package.")] = True,
-    log: LogOption = None,
-    tracks: Annotated[
-        str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
-    ] = "",
-) -> None:
-    """Replay entries and write pages with tables, curves and every schedule. Entries with false claims are refused.
-
-    Example: gpusched leaderboard build entries/ --output site/
-    """
-    from gpusched_env.evaluation.processes import backend
-    from gpusched_env.leaderboard.baseline_entries import shipped_entries
-    from gpusched_env.leaderboard.site import build_site, entry_files
-    from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
-
-    begin = time.perf_counter()
-    beside = shipped_entries() if baselines else []
-    try:
-        with backend(processes.backend):
-            built = build_site(
-                entry_files(entries), output, beside, log, processes.workers, tracks.split(",") if tracks else ()
-            )
-    except KeyboardInterrupt as stop:
-        kept = "the site that was there stays" if (output / "index.html").is_file() else "nothing was written"
-        raise KeyboardInterrupt(f"{output}: {kept}") from stop
-    table = plain_table("track", "entries", "of these baselines")
-    for track, shown in built.entries.items():
-        table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
-    show(table)
-    for reason, names in built.reasons().items():
-        print(f"not shown: {', '.join(names)}: {reason}")
-    if built.differs:
-        print(WHAT_TO_CHECK)
-    print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
 
 
 def _metrics_table(runs: Sequence[Scored], base: Sequence[Scored], track: Track) -> RichTable:

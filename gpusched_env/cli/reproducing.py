@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 
     from gpusched_env.reproduce import Card, Finding, Results
 
+TESTBEDS: Final = "testbeds"
+
 
 def reproduce(
     card: Annotated[
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis.",
+            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis; testbeds, or a "
+            "TOML file of others: measured values beside predicted ones.",
         ),
     ],
     processes: Processes,
@@ -48,8 +52,11 @@ def reproduce(
     from gpusched_env.reproduce.findings import UNJUDGED, of_full
     from gpusched_env.reproduce.report import WIDTH, summary
 
+    folder = (output or Path("reproduction") / Path(card).stem).expanduser()
+    if card == TESTBEDS or card.endswith(".toml"):
+        _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
+        return
     chosen = load_card(card)
-    folder = (output or Path("reproduction") / card).expanduser()
     try:
         with backend(processes.backend):
             results, found = play_card(chosen, folder, quick, processes.workers)
@@ -92,3 +99,24 @@ def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[s
     from gpusched_env.support.figures import can_draw
 
     return [path.name for path in card.draw(results, folder)] if can_draw(out) else []
+
+
+def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
+    """Play measured testbeds; print the tables, and write files, figures and a page."""
+    from gpusched_env.reproduce.report import WIDTH
+    from gpusched_env.reproduce.testbeds.playing import measured_of, play_rows
+    from gpusched_env.reproduce.testbeds.report import draw, report_tables, write_files, write_page
+    from gpusched_env.support.figures import can_draw
+
+    out = console(width=WIDTH)
+    listed, measured = measured_of(file)
+    rows, constants = play_rows(listed, measured, quick)
+    tables = report_tables(rows, listed.get("claims", {}))
+    for table in tables:
+        show(table, out=out)
+        out.print()
+    written = write_files(rows, constants, folder)
+    figures = draw(rows, folder) if can_draw(out) else []
+    if importlib.util.find_spec("jinja2") is not None:
+        written.append(write_page(tables, folder, figures))
+    out.print(f"in {folder}: {', '.join([*written, *figures])}", markup=False)

@@ -57,6 +57,7 @@ from gpusched_env.support.units import LATEST_S
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE, BAD_WAIT = range(7)
 MOST_QUIET: Final = 10_000  # wake-ups
 MOST_RECORDS: Final = 2  # that an event or a decision writes to the log, changes of rates apart
+RESTART_RECORDS: Final = 3  # that the restart of a gang writes
 GO_ON: Final = -1  # nothing stopped it
 
 # Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
@@ -383,6 +384,10 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
+    if w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"] and job["first_start_s"] != np.inf:
+        r["since_s"] = w["clock_s"] + w["restart_all_s"]
+    if w["latencies"] and job["first_start_s"] == np.inf:
+        r["since_s"] += sim.latencies[row]
     if taken > gang:
         r["since_s"] += w["merge_s"]
     set_rate(sim, number, pace, slowest, iteration_s)
@@ -564,6 +569,57 @@ def stop(sim: Run, row: int) -> None:
         set_due(sim, number)
     else:
         release(sim, number)
+
+
+@helper
+def happened(sim: Run) -> int:
+    """Count the arrivals, departures, starts and stops up to now."""
+    w = sim.world
+    return w["entered"] + w["finished"] + w["starts"] + w["preemptions"]
+
+
+@helper
+def stir(sim: Run) -> None:
+    """Say that the order of the jobs has changed, so that all gangs restart at the end of this decision point."""
+    sim.world["calm"] = -1
+
+
+@kernel(lazy=True)
+def restart_next(sim: Run) -> int:
+    """Stop the gang that started first, and start it again on its GPUs; return GO_ON, or LOG_FULL.
+
+    All gangs restart after a decision point if something has happened since they did so last. Each call restarts one,
+    which is then the last that has started, until the first one has started now.
+    """
+    w = sim.world
+    if w["events"] + RESTART_RECORDS > sim.events.shape[0] or not has_room(sim):
+        return LOG_FULL
+    number = sim.running[0]
+    anew = w["running"] == 0 or sim.replicas[number]["start_s"] == w["clock_s"]
+    if anew or (w["restarting"] == 1 and happened(sim) == w["calm"]):
+        w["restarting"] = 0
+        w["calm"] = happened(sim)
+        return GO_ON
+    w["restarting"] = 2
+    row = sim.replicas[number]["job"]
+    gang = sim.replicas[number]["gang"]
+    lease_s = sim.replicas[number]["lease_s"]
+    seat = sim.replicas[number]["first_gpu"]
+    count = 0
+    while seat >= 0:
+        sim.chosen[count] = seat
+        count += 1
+        seat = sim.gpu_next[seat]
+    stop(sim, row)
+    if w["elastic"]:
+        set_size(sim, row, size_row(sim, row, gang))
+    if start(sim, row, EXPLICIT, count, False, 0) == APPLIED:
+        number = sim.jobs[row]["replica"]
+        sim.replicas[number]["lease_s"] = lease_s
+        set_due(sim, number)
+    elif w["round_s"] == 0.0:  # its nodes take no new gangs; the scheduler may find others
+        w["deciding"] = 1
+    return GO_ON
 
 
 @kernel
@@ -805,6 +861,7 @@ def happen(sim: Run) -> int:
     if w["deciding"] and at > w["clock_s"]:
         w["deciding"] = 0
         w["timer_s"] = np.inf  # every decision point ends the scheduler's wait
+        w["restarting"] = w["restart_all_s"] >= 0.0
         return DECIDE
     if w["leases_over"] and at > w["clock_s"]:
         row = sim.replicas[expired(sim)]["job"]
@@ -812,6 +869,8 @@ def happen(sim: Run) -> int:
         if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
             w["deciding"] = 1
         return GO_ON
+    if w["restarting"] and at > w["clock_s"]:
+        return restart_next(sim)
     if w["uncommitted"] and at > w["clock_s"]:
         if w["events"] + w["running"] > sim.events.shape[0]:
             return LOG_FULL

@@ -82,6 +82,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("checkpoint_s", "<f8"),  # [s]
         ("restore_s", "<f8"),  # [s]
         ("start_s", "<f8"),  # [s]
+        ("latencies", "<i8"),  # 1 = first starts take longer than start_s, by ``latencies``
         ("time_limit_s", "<f8"),  # [s] inf = none
         ("slot_s", "<f8"),  # [s] > 0 = slot length; only whole iterations count in each slot
         ("max_copies", "<i8"),  # maximum number of copies of a gang that may train a job at the same time
@@ -102,6 +103,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("choices", "<i8"),  # number of pairs of a job and a partition; 0 = no job has several
         ("holds", "<i8"),  # 1 = some job may be held after its submission
         ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
+        ("restarting", "<i8"),  # > 0 = after a decision point with ``restart_all_s``; 2 = some gang has been restarted
         ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
@@ -110,6 +112,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
+        ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
+        ("calm", "<i8"),  # what had happened (events.happened) when all gangs were restarted last
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
@@ -128,6 +132,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("nic_Bps", "<f8"),  # [byte/s] of all ports of a machine together
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
         ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
+        ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
+        ("depth_s", "<f8", (2,)),  # [s] of the pipeline on one machine, on several; -1 = latencies are those of steps
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(
@@ -384,6 +390,7 @@ class Run(Handle):
     dependents = array(DEPENDENT_DTYPE, "dependents")  # by the job on which they depend
     eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
     entries = array(np.int32, "held_jobs")  # rows in the order in which the jobs entered the queue (holding.entry)
+    latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
@@ -449,6 +456,7 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharers": 1 if tables is None else len(tables.sub_steps),
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        "latency_jobs": 0 if instance.start_latency_s is None else len(instance.workload),
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
@@ -520,6 +528,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["elastic"], world["resize_s"] = instance.sizes.elastic, rules.resize_cost_s
+    world["restart_all_s"] = -1.0 if rules.restart_all_s is None else rules.restart_all_s
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
     world["types"] = len(cluster.gpu_types)
@@ -559,6 +568,9 @@ def _fill_jobs(state: State, b: int, instance: Instance) -> None:
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
     if instance.workload.deadline_s is not None:
         state.deadlines[b, : len(instance.workload)] = instance.workload.deadline_s
+    if instance.start_latency_s is not None:
+        state.world["latencies"][b] = 1
+        state.latencies[b, : len(instance.workload)] = instance.start_latency_s
     sizes = state.sizes[b, : len(instance.sizes.gpus)]
     sizes["gpus"], sizes["job_class"] = instance.sizes.gpus, instance.sizes.job_class
 

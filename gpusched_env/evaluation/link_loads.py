@@ -43,6 +43,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
             if reason := simulation.apply(decision):
                 raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
             made += 1
+        simulation.arrays.world["restarting"] = 0  # the log has the restarts of all gangs
         while shown < len(asked) and asked[order[shown]] < simulation.now_s:
             shown += 1  # before the first event, all loads are 0
         same = shown

@@ -7,7 +7,7 @@ one changed line: the first line is a :class:`Head`, and each further line a :cl
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -18,13 +18,10 @@ from gpusched_env.agents.cards import read_card, shipped_agents
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
 from gpusched_env.baselines.domains import NEEDS, needs_met
 from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
-from gpusched_env.errors import EntryError, GpuschedError, SchedulerError, unknown_name
+from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Run, Schema
-from gpusched_env.leaderboard.submitting import make_entry, player_of
-from gpusched_env.leaderboard.tracks import TRACKS, Track, TrackProblem, get_track
-from gpusched_env.metrics import TENANT_COLUMNS
-from gpusched_env.scenarios import RESULTS_VERSION
-from gpusched_env.support.files import write_whole
+from gpusched_env.leaderboard.submitting import player_of
+from gpusched_env.leaderboard.tracks import TRACKS, TrackProblem, get_track
 
 if TYPE_CHECKING:
     from gpusched_env.agents.cards import Card
@@ -34,8 +31,6 @@ __all__ = ["shipped_entries"]
 
 SUFFIX: Final = ".jsonl"
 _Line = TypeVar("_Line")
-# Metrics of a result beside the scored one; playing gives all others.
-SCORES: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job", *(column.name for column in TENANT_COLUMNS))
 
 
 class Problem(Schema, frozen=True):
@@ -70,19 +65,6 @@ def baseline_file(folder: Path, track: str) -> Path:
     return folder / f"{track}{SUFFIX}"
 
 
-def head_of(entry: Entry) -> Head:
-    """Return what an entry shares with the others of its track."""
-    problems = [Problem(run.seed, run.instance, run.workload, dict(run.bounds)) for run in entry.runs]
-    return Head(entry.track, entry.fingerprint, entry.results_version, problems)
-
-
-def result_of(entry: Entry, track: Track) -> Result:
-    """Return the results of an entry, with the metrics of SCORES."""
-    names = [name for name in dict.fromkeys((track.metric, *SCORES)) if name in entry.runs[0].metrics]
-    metrics = {name: [run.metrics[name] for run in entry.runs] for name in names}
-    return Result(entry.player.spec, entry.version, metrics, [run.digest for run in entry.runs])
-
-
 def read_results(path: Path) -> tuple[Head, dict[str, Result]]:
     """Read a file; return its first line, and spec -> result."""
     try:
@@ -99,12 +81,6 @@ def _decoded(path: Path, number: int, line: bytes, kind: type[_Line]) -> _Line:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise EntryError(f"{path}, line {number}: {error}; delete the file and write it again") from None
-
-
-def write_results(path: Path, head: Head, results: Mapping[str, Result]) -> None:
-    """Write a file atomically; equal results give equal bytes."""
-    lines = (head, *(results[spec] for spec in sorted(results)))
-    write_whole(path, "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines))
 
 
 FOLDER: Final = Path(__file__).parent / "baselines"
@@ -148,12 +124,6 @@ def _misfit(problem: TrackProblem, name: str, met: Collection[str]) -> str:
     return ""
 
 
-def fitting(problem: TrackProblem) -> list[str]:
-    """Return the specs of all that fit a track: registered schedulers, see :func:`misfits`, agents, and ``also``."""
-    fit = [name for name, reason in misfits(problem).items() if not reason]
-    return [*fit, *agents_of(problem), *problem.track.also]
-
-
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
     """Return spec -> card of the agents that learned the metric of a track on its scenario; ``learned`` is on all."""
     cards = [read_card(name) for name in shipped_agents() if name != GENERAL_AGENT]
@@ -195,12 +165,13 @@ def _entry(head: Head, result: Result) -> Entry:
         )
         for number, (problem, digest) in enumerate(zip(head.problems, result.digests, strict=True))
     ]
-    who, about = player_of(result.spec), _about(result.spec)
+    who, about = player_of(result.spec), about_of(result.spec)
     fields = (FORMAT, result.version, head.results_version, head.track, head.fingerprint)
     return Entry(*fields, who, about, runs).sealed()
 
 
-def _about(spec: str) -> About:
+def about_of(spec: str) -> About:
+    """Return what an entry of the package says of itself."""
     name, _, parameters = spec.partition(":")
     agent, _, changes = parameters.partition(",")
     return _about_agent(read_card(agent), changes) if name == LEARNED and agent else _about_scheduler(name, parameters)
@@ -230,59 +201,6 @@ def _about_agent(card: Card, changes: str) -> About:
         link="",
         licence=LICENCE,
     )
-
-
-def write_baselines(
-    folder: Path,
-    tracks: Iterable[str],
-    schedulers: Iterable[str] = (),
-    log: Path | None = None,
-    workers: int = 1,
-    again: bool = False,
-    tell: Callable[[str], None] = print,
-) -> int:
-    """Play schedulers on tracks, and write ``folder/TRACK.jsonl`` for each track.
-
-    ``schedulers`` may be ``learned:NAME`` of agents that learned on the scenario of the track; empty = all that fit
-    and are not in LEFT_OUT.
-    ``again`` plays schedulers whose entries exist, too. ``tell`` gets a line for each entry, and the reason why a track
-    is skipped. Returns the number of entries that could not be made.
-    """
-    failed = 0
-    for track in map(get_track, tracks):
-        if absence := track.absence(log):
-            tell(f"skipped: {absence}")
-            continue
-        folder.mkdir(parents=True, exist_ok=True)
-        problem, path = track.problem(log), baseline_file(folder, track.name)
-        results = _existing(path, problem)
-        known = [*BASELINES, *agents_of(problem), *track.also]
-        for name in list(schedulers) or [one for one in fitting(problem) if (track.name, one) not in LEFT_OUT]:
-            if name not in known:
-                raise SchedulerError(unknown_name("registered scheduler", name, known, "gpusched schedulers list"))
-            if name in results and not again:
-                tell(f"{path}: has {name}")
-                continue
-            try:
-                entry = make_entry(track, name, _about(name), log, workers, decisions=False)
-            except GpuschedError as error:  # go on with the other schedulers
-                tell(f"{path}: no {name}: {error}")
-                failed += 1
-                continue
-            results[name] = result_of(entry, track)
-            write_results(path, head_of(entry), results)
-            tell(f"{path}: {name}")
-    return failed
-
-
-def _existing(path: Path, problem: TrackProblem) -> dict[str, Result]:
-    """Read the results of a file, if there is one."""
-    if not path.exists():
-        return {}
-    head, results = read_results(path)
-    if (head.results_version, head.fingerprint) != (RESULTS_VERSION, problem.fingerprint()):
-        raise EntryError(f"{path}: made with another results version, or for another track; delete the file")
-    return results
 
 
 Schedule = tuple[str, ...]  # digest of the event log of each seed

@@ -82,7 +82,7 @@ def unpack_text(packed: bytes) -> bytes:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
     if packed.startswith(b"{"):
         raise EntryError(
-            "JSON, as gpusched leaderboard baselines writes it, is no entry: give a file NAME.entry.xz, which gpusched "
+            "JSON, as the package has it of its entries, is no entry: give a file NAME.entry.xz, which gpusched "
             "leaderboard submit writes"
         )
     text = unpack_entry(packed, MAX_TEXT_BYTES).text()

@@ -30,8 +30,8 @@ BOUNDS: Final = ("mean_jct_s", "makespan_s")
 # Advice for when a replay differs from an entry's claims.
 WHAT_TO_CHECK: Final = (
     "An entry whose replay differs here may be right on another machine: compare the results version (here "
-    f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m gpusched_env.portability` "
-    "prints on this machine and on the one where the entry was made."
+    f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m tools.portability` "
+    "prints, in a clone, on this machine and on the one where the entry was made."
 )
 LEARNED: Final = "learned"
 OF_FILES: Final = ("path", "config", "timers")  # parameters that name files, which are not opened for an entry

@@ -8,7 +8,8 @@ the same signature and add a line to COLLECTIVES.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +36,9 @@ class Links(NamedTuple):
     gpu_latency_s: float | Array  # a_i, latency of one step inside a server [s]
     server_latency_s: float | Array  # a_e, latency of one step between servers [s]
     reduction_Bps: float | Array = np.inf  # C, rate at which a GPU adds two buffers [byte/s]
+    switch_share: float = 0.0  # share of B_i that a gang reaches while the switch reduces; 0 = it does not reduce
+    # d, depth of the pipeline inside a server and between servers [s]: latencies are measured, those of a whole gang
+    depth_s: tuple[float, float] | None = None
 
 
 class Cost(NamedTuple):
@@ -54,6 +58,8 @@ class Cost(NamedTuple):
         return self.fixed_s + np.where(self.wire_bytes > 0.0, transfer, 0.0)
 
 
+TREE_SHARE: Final = 0.92  # share of a rate that trees over servers reach: NVIDIA/nccl, tuning.cc
+KNEE_BYTES: Final = 2.0**26  # from this size on, the buffers are full: 16 channels of NCCL_BUFFSIZE = 4 MiB (choice)
 ALIKE: Final = 1.0 + 1e-12  # if the times of two collectives differ by at most this factor, they are a tie
 
 
@@ -105,17 +111,35 @@ def double_tree(gangs: Gangs, links: Links) -> Cost:
     return _two_levels(gangs, links, 2.0 * arrays.log2(gangs.servers), wire_bytes)
 
 
-def best(gangs: Gangs, links: Links) -> Cost:
-    """Return the cost of the collective that is fastest for each gang on an idle network.
+def nccl_tree(gangs: Gangs, links: Links) -> Cost:
+    """Return the cost of NCCL's trees over S servers, whose parts run at once: the slowest link sets the rate.
 
-    The candidates are ring, hierarchical and double tree. Ties: the first in this order. The choice does not change
-    when contention changes the rates, because a communication library chooses once.
+    An edge between servers carries min(S, 4)/2 M: M between two servers, 3/2 M between three, 2M between more
+    (aliyun/SimAI, calbusbw.cc). Meanwhile, each GPU passes 2M along a chain, on one server 2(g-1)/g M along a ring. If
+    the switch reduces (NVLS), a GPU sends its M bytes to the switch, which adds them, and the sum of its part of 1/g to
+    all others: (g+1)/g M, at ``switch_share`` of the rate.
     """
-    costs = [candidate(gangs, links) for candidate in (ring, hierarchical, double_tree)]
+    one, g, edge = gangs.servers == 1, gangs.widest, np.minimum(gangs.servers, 4) / 2.0
+    if links.switch_share > 0.0:
+        steps, inside = 2.0, (g + 1.0) / g / links.switch_share
+        port = inside
+    else:
+        steps, inside, port = 2.0 * (g - 1), 2.0 * (g - 1) / g, 2.0
+    latency_s = steps * links.gpu_latency_s + 2.0 * arrays.log2(gangs.servers) * links.server_latency_s
+    wire_bytes = np.where(one, inside, edge / TREE_SHARE) * gangs.gradient_bytes
+    return Cost(latency_s, wire_bytes, links.gpu_Bps * np.where(one, 1.0, edge / port))
+
+
+def fastest(candidates: Sequence[Collective], gangs: Gangs, links: Links) -> Cost:
+    """Return the cost of the candidate that is fastest for each gang on an idle network; ties: the first one.
+
+    The choice does not change when contention changes the rates, because a communication library chooses once.
+    """
+    costs = [candidate(gangs, links) for candidate in candidates]
     seconds = np.array([cost.seconds(solo_rate_Bps(gangs, links)) for cost in costs])
-    fastest = np.argmax(seconds <= seconds.min(axis=0) * ALIKE, axis=0)
-    fields = (np.broadcast_arrays(*field, fastest)[:-1] for field in zip(*costs, strict=True))
-    return Cost(*(np.choose(fastest, field) for field in fields))
+    choice = np.argmax(seconds <= seconds.min(axis=0) * ALIKE, axis=0)
+    fields = (np.broadcast_arrays(*field, choice)[:-1] for field in zip(*costs, strict=True))
+    return Cost(*(np.choose(choice, field) for field in fields))
 
 
 Collective = Callable[[Gangs, Links], Cost]
@@ -126,7 +150,10 @@ COLLECTIVES: Final[dict[str, Collective]] = {
     # Of gradients, then of parameters (ZeRO 1 and 2): two passes of N-1 steps and (N-1)/N M bytes, as in a ring. If
     # they differ in size, M is the mean. ZeRO 3 gathers twice: set M to 3/2 of the bytes, without the latency of that.
     "reduce-scatter-all-gather": ring,
-    "best": best,
+    "best": partial(fastest, (ring, hierarchical, double_tree)),
+    "nccl-tree": nccl_tree,
+    "nvls": nccl_tree,  # with a switch that reduces
+    "nccl": partial(fastest, (ring, nccl_tree)),
 }
 
 
@@ -145,7 +172,25 @@ def collective_cost(name: str, gangs: Gangs, links: Links) -> Cost:
     arbitrary placements.
     """
     gangs = Gangs(*(np.asarray(field) for field in gangs))
-    fixed_s, wire_bytes, cap_Bps = COLLECTIVES[name](gangs, links)
+    steps = links if links.depth_s is None else links._replace(gpu_latency_s=0.0, server_latency_s=0.0)
+    cost = COLLECTIVES[name](gangs, steps)
+    fixed_s, wire_bytes, cap_Bps = cost if links.depth_s is None else _measured(gangs, links, cost)
     fixed_s = fixed_s + (gangs.gpus - 1) / gangs.gpus * gangs.gradient_bytes / links.reduction_Bps
     silent = (gangs.gpus <= 1) | (gangs.gradient_bytes == 0.0)
     return Cost(np.where(silent, 0.0, fixed_s), np.where(silent, 0.0, wire_bytes), cap_Bps)
+
+
+def _measured(gangs: Gangs, links: Links, cost: Cost) -> Cost:
+    """Add the measured latency to a cost without latency: T = a + c sqrt(min(M, KNEE_BYTES)) + V/r.
+
+    A pipeline of depth d moves V bytes at the rate r in d + V/r + 2 sqrt(d V/r), if it cuts them into the best number
+    of chunks (derived). So c sqrt(M) = 2 sqrt(d V/r), at the rate r without other gangs, until the buffers are full.
+    """
+    several = gangs.servers > 1
+    inside_s, between_s = links.depth_s or (0.0, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        alone_s = cost.wire_bytes / np.minimum(solo_rate_Bps(gangs, links), cost.cap_Bps)
+        full = np.minimum(1.0, KNEE_BYTES / gangs.gradient_bytes)
+    chunks_s = 2.0 * np.sqrt(np.where(several, between_s, inside_s) * alone_s * full)
+    latency_s = np.where(several, links.server_latency_s, links.gpu_latency_s)
+    return cost._replace(fixed_s=cost.fixed_s + latency_s + chunks_s)

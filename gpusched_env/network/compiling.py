@@ -79,6 +79,8 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
         nic_Bps=float(nic_Bps.min()),
         nics=spec.nics,
         host_bus_Bps=math.inf if spec.host_bus_GBps is None else spec.host_bus_GBps * 1e9,
+        switch_share=spec.switch_share,
+        depth_s=(spec.gpu_depth_s, spec.nic_depth_s) if spec.latency == "measured" else None,
         graph=drawn,
     )
 

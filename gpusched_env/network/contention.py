@@ -48,9 +48,10 @@ class Contention:
     shared_loss : share of its iteration rate that a gang of several machines loses while another such gang uses one of
         its machines (flat)
     extra : extra time / total time under the worst contention and overhead (budget)
-    ratios : path of the user's table with the columns model_a, model_b and ratio; see
+    ratios : path of the user's table with the columns model_a, model_b and ratio, or two numbers per model; see
         :func:`gpusched_env.network.pairwise.read_pairwise` (table)
-    missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = no slow-down (table)
+    missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = no slow-down, "fit" = predict it
+        by two numbers per model, and warn (table)
     floor : lower limit on the ratio (table)
 
     Notes
@@ -82,7 +83,7 @@ class Contention:
             "duty": DUTIES,
             "ecmp": ECMP,
             "k_mode": K_MODES,
-            "missing": ("error", "unit"),
+            "missing": ("error", "unit", "fit"),
         }
         for field, known in names.items():
             if getattr(self, field) not in known:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusched_env.network.collectives import Gangs, Links, collective_cost
+from gpusched_env.network.collectives import Gangs, Links, collective_cost, solo_rate_Bps
 from gpusched_env.network.topology import Topology
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 
@@ -47,15 +47,17 @@ def isolated_communication_s(
         gpu_Bps = min(topology.gpu_Bps, topology.host_bus_Bps) if tier == MACHINE else topology.gpu_Bps
         links = Links(
             gpu_Bps,
-            np.minimum(min(rate_Bps, port), topology.nic_Bps * rails),
+            np.minimum(min(rate_Bps, port, topology.host_bus_Bps), topology.nic_Bps * rails),
             topology.gpu_latency_s,
             latency_s,
             network.reduction_Bps,
+            topology.switch_share,
+            topology.depth_s,
         )
-        rate = np.where(servers > 1, np.minimum(links.server_Bps, topology.host_bus_Bps), np.inf)
+        gangs = Gangs(gpus, servers, widest, gradient_bytes)
         for kind in np.unique(kinds).tolist():
-            cost = collective_cost(kind, Gangs(gpus, servers, widest, gradient_bytes), links)
-            seconds[:, tier] = np.where(kinds == kind, cost.seconds(rate), seconds[:, tier])
+            alone_s = collective_cost(kind, gangs, links).seconds(solo_rate_Bps(gangs, links))
+            seconds[:, tier] = np.where(kinds == kind, alone_s, seconds[:, tier])
         seconds[:, tier] += network.machine_overhead_s * servers
     return seconds
 

@@ -96,6 +96,8 @@ class Network:
             if name not in COLLECTIVES:
                 place = f"profile_collectives, {profile!r}" if profile else "collective"
                 raise ScenarioError(f"network.{place}: {unknown_name('collective', str(name), COLLECTIVES)}")
+            if name == "nvls" and self.topology is not None and self.topology.switch_share == 0.0:
+                raise ScenarioError("network: nvls needs switches that reduce: set topology.switch_share above 0")
         if len(dict(self.profile_collectives)) < len(self.profile_collectives):
             raise ScenarioError("network.profile_collectives: a profile occurs twice; keep one")
         if self.reduction_GBps is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.contention import Contention
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
+from gpusched_env.sharing.pair_numbers import NUMBERS, PairNumbers, PairRate, predicted
 
 FIELDS: Final = ("model_a", "model_b", "ratio")
 WANTED: Final = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is written as 1/s"
@@ -23,7 +24,8 @@ WANTED: Final = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is
 def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | None:
     """Return the ratio of each name (row) beside each name (column), float64 [K, K]; None if the model has no table.
 
-    Ratios are at least ``contention.floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1.
+    Ratios are at least ``contention.floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1, or
+    ("fit") predicted by two numbers per model.
     """
     if contention.model != "table":
         return None
@@ -33,25 +35,33 @@ def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | N
         a, b = lacking[0]
         raise ScenarioError(
             f"{contention.ratios}: no ratio for {a!r} beside {b!r} ({len(lacking)} of {len(names) ** 2} ordered pairs "
-            "missing): add them, or set missing='unit' to let such pairs run undisturbed"
+            "missing): add them, or set missing='unit' to let such pairs run undisturbed, or 'fit' to predict them"
         )
+    if lacking and contention.missing == "fit":
+        ratio |= predicted(contention.ratios, [PairRate(*pair, rate) for pair, rate in ratio.items()], lacking)
     return np.array([[max(contention.floor, ratio.get((a, b), 1.0)) for b in names] for a in names])
 
 
 def read_pairwise(path: Path) -> dict[tuple[str, str], float]:
     """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored.
 
+    Or the columns are ``model, sensitivity, aggressiveness`` (gpusched_env.sharing.pair_numbers).
     Returns (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; that of (b, a) may differ.
     """
     ratio: dict[tuple[str, str], float] = {}
     place_of: dict[tuple[str, str], str] = {}
-    for place, row in pair_rows(path, FIELDS):
+    numbers = PairNumbers({}, {})
+    for place, row in pair_rows(path, FIELDS, NUMBERS):
+        if "ratio" not in row:
+            numbers.add(row, place)
+            continue
         a, b, _ = (text_of(row, field, place) for field in FIELDS)
         if (a, b) in ratio:
             raise ScenarioError(
                 f"{place}: the pair {a!r}, {b!r} is given at {place_of[a, b]} already: keep one of them"
             )
         ratio[a, b], place_of[a, b] = number_of(row, "ratio", place, math.ulp(0.0), 1.0, WANTED), place
+    ratio |= numbers.rates()
     if not ratio:
         raise ScenarioError(f"{path}: no row below the header: give one line for each ordered pair of models")
     return ratio

@@ -14,6 +14,7 @@ RATES_GBps: Final = {
     "nvlink-a100": 12 * 20.0,
     "nvlink-h100": 18 * 20.6,
     "nvlink-h800": 8 * 20.6,  # aliyun/SimAI, calbusbw.h
+    "nvlink-b200": 18 * 40.1,
     "pcie3-x16": 12.0,
     "ethernet-10g": 1.17,  # about 95 % of the nominal rate (choice)
     "ethernet-25g": 2.97,  # about 95 % of the nominal rate (choice)
@@ -29,6 +30,12 @@ NVLINK_S: Final = 3.4e-6
 PCIE_S: Final = 5.7e-6
 RDMA_S: Final = 14e-6
 TCP_S: Final = 50e-6
+
+HOPPER, BLACKWELL = 0.85, 0.74  # share of NVLink's rate while the switch reduces (NVLS): NVIDIA/nccl, tuning.cc
+
+# Fabric -> latency of an all-reduce of few bytes, and depth of its pipeline [s]; the versions of NCCL are not stated.
+# gpusched_env.reproduce.testbeds.fabrics calibrates them.
+FABRICS: Final = {"nvlink": (3.982e-5, 3.365e-6), "efa": (7.406e-5, 1.130e-4), "ib": (6.901e-5, 3.815e-6)}
 
 
 class NetworkPreset(NamedTuple):
@@ -48,6 +55,13 @@ def _server(port: str, nic: str, gpu_latency_s: float, nic_latency_s: float, nic
         nic_latency_s=nic_latency_s,
         nics=nics,
     )
+
+
+def _measured(port: str, nic: str, nics: int, fabric: str, switch_share: float = 0.0) -> TopologySpec:
+    """Return the spec of servers with NVLink and a fabric between them whose latencies were measured."""
+    (gpu_s, gpu_depth_s), (nic_s, nic_depth_s) = FABRICS["nvlink"], FABRICS[fabric]
+    spec = replace(_server(port, nic, gpu_s, nic_s, nics), kind="leaf-spine", switch_share=switch_share)
+    return replace(spec, latency="measured", gpu_depth_s=gpu_depth_s, nic_depth_s=nic_depth_s)
 
 
 _V100_100G: Final = replace(_server("nvlink-v100", "rdma-100g", NVLINK_S, RDMA_S), kind="leaf-spine")
@@ -86,4 +100,10 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
         (4, 8, 16, 32),
     ),
     "oversub4": NetworkPreset(replace(_V100_100G, oversubscription=4.0, uplinks=2), (8,)),  # for contention (choice)
+    "a100-ib": NetworkPreset(_measured("nvlink-a100", "rdma-200g", 4, "ib"), (8,)),
+    "p4de-efa": NetworkPreset(_measured("nvlink-a100", "rdma-100g", 4, "efa"), (8,)),
+    "p5-efa": NetworkPreset(_measured("nvlink-h100", "rdma-400g", 8, "efa", HOPPER), (8,)),
+    "h100-ib": NetworkPreset(_measured("nvlink-h100", "rdma-400g", 8, "ib", HOPPER), (8,)),
+    "b200-ib": NetworkPreset(_measured("nvlink-b200", "rdma-400g", 8, "ib", BLACKWELL), (8,)),
+    "gb200-ib": NetworkPreset(_measured("nvlink-b200", "rdma-400g", 72, "ib", BLACKWELL), (72,)),
 }

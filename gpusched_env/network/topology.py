@@ -45,11 +45,13 @@ class Topology:
     route_share : float64 [X], share of the route's bytes that crosses this link
     latency_s : float64 [E, E], latency of one step from a server of one group to a server of another group [s]
     gpu_Bps : one-way rate of a GPU's port inside its server [byte/s]
-    gpu_latency_s : latency of one step between two GPUs of a server [s]
+    gpu_latency_s : latency of one step between two GPUs of a server [s]; with ``depth_s``, of a whole collective, as
+        ``latency_s`` between servers
     nic_Bps : summed one-way rate of a server's NICs [byte/s]; if servers differ, that of the slowest server
     nics : number of NICs of a server; if it is above 1, a job with g GPUs on a server gets ``min(g, nics) / nics`` of
         ``nic_Bps``
     host_bus_Bps : rate of the bus of a server that all its multi-GPU jobs share [byte/s]; inf = no bus
+    switch_share, depth_s : as in :class:`gpusched_env.network.collectives.Links`
     graph : the networkx graph that was compiled; the attribute ``rows`` of an edge holds its indices into ``links``
     """
 
@@ -66,6 +68,8 @@ class Topology:
     nic_Bps: float
     nics: int
     host_bus_Bps: float
+    switch_share: float
+    depth_s: tuple[float, float] | None
     graph: Any = field(repr=False)
 
     def route(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,10 +19,12 @@ from gpusched_env.support.files import file_digest
 
 CHECKS: Final[dict[tuple[str, ...], Callable[[object, str], float]]] = {
     ("gpu_GBps", "nic_GBps", "host_bus_GBps"): partial(check_number, positive=True),
-    ("gpu_latency_s", "nic_latency_s", "hop_latency_s"): check_number,
+    ("gpu_latency_s", "nic_latency_s", "hop_latency_s", "gpu_depth_s", "nic_depth_s"): check_number,
+    ("switch_share",): partial(check_number, most=1.0),
     ("oversubscription", "pod_oversubscription"): partial(check_number, least=1.0),
     ("nics", "uplinks", "pod_uplinks", "racks_per_pod"): check_count,
 }
+LATENCIES: Final = ("steps", "measured")
 OF_KINDS: Final = frozenset(name for kind in TOPOLOGIES.values() for name in kind.fields)
 
 
@@ -50,6 +52,10 @@ class TopologySpec:
     pod_uplinks : number of uplinks from a pod to the core (three-tier, clos-table)
     path : path of the topology file; a relative path stays relative to the working directory (graph, clos-table)
     names_per_parent : True = switches with equal names below different switches are different switches (clos-table)
+    switch_share : share of ``gpu_GBps`` that a gang reaches while the switch of its server reduces (NVLink SHARP); 0 =
+        switches do not reduce
+    latency : "steps" = a gang takes the latency of each step; "measured" = latencies are those of a whole collective
+    gpu_depth_s, nic_depth_s : depth of the pipeline of a collective, on one server and on several [s] (measured)
 
     Notes
     -----
@@ -76,6 +82,10 @@ class TopologySpec:
     pod_uplinks: int = 8
     path: str | None = None
     names_per_parent: bool = False
+    switch_share: float = 0.0
+    latency: str = "steps"
+    gpu_depth_s: float = 0.0
+    nic_depth_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -90,6 +100,10 @@ class TopologySpec:
             raise ScenarioError(f"topology.path is {self.path!r}: it must be the path of a file")
         if not isinstance(self.names_per_parent, bool):
             raise ScenarioError(f"topology.names_per_parent is {self.names_per_parent!r}: it must be true or false")
+        if self.latency not in LATENCIES:
+            raise ScenarioError(f"topology.latency: {unknown_name('value', str(self.latency), LATENCIES)}")
+        if self.latency == "steps" and self.gpu_depth_s + self.nic_depth_s > 0.0:
+            raise ScenarioError("topology: a depth has an effect only with latency 'measured'; leave it out")
         used = TOPOLOGIES[self.kind].fields
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)

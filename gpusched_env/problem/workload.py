@@ -38,6 +38,7 @@ REQUESTED: Final = (
     MAX_NODES,  # number of nodes over which the gang may be spread at most; 0 = any
 )
 GPU_TYPES: Final = "gpu_types"  # attribute: types of which each job asks for one, with | between them; empty = any
+START_LATENCY: Final = "start_latency_s"  # attribute: [s] without progress after the first start, besides start_s
 TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.problem.tenants)
 JOB_DTYPE: Final = np.dtype(
     [
@@ -328,6 +329,7 @@ class Workload:
         self._check_told("deadline_s", "a number of seconds after the arrival; inf = no deadline", -math.inf)
         self._check_told("value", "a finite number >= 0", 0.0, math.inf)
         self._check_told("priority_class", "a finite number", -math.inf, math.inf)
+        self._check_told(START_LATENCY, "a finite number of seconds >= 0", 0.0, math.inf)
         self._check_told(BEGIN, "a finite number of seconds >= 0 after the submission", 0.0, math.inf)
         self._check_told(FAILS, "1 = the job fails, or 0", 0.0, 2.0, whole=True)
         for name in (MIN_NODES, MAX_NODES):
@@ -454,7 +456,7 @@ class Workload:
         return copy
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that a simulation reads; of attributes, REQUESTED, TENANT and GPU_TYPES."""
+        """Return the SHA-256 of everything that a simulation reads; of attributes, REQUESTED, TENANT, ..."""
         digest = hashlib.sha256()
         digest.update(self.jobs.tobytes())
         digest.update(self.profiles.rows.tobytes())
@@ -471,7 +473,7 @@ class Workload:
             digest.update(b"sizes")
             digest.update(self.sizes.group.tobytes())
             digest.update(self.sizes.options.tobytes())
-        for name in (*REQUESTED, TENANT, GPU_TYPES):
+        for name in (*REQUESTED, TENANT, GPU_TYPES, START_LATENCY):
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
         if len(self.edges):

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 LIBRARY: Final = "plotly-reports.min.js"  # of plotly.js 4.1.1 (MIT), made by studies/plotly_bundle.mjs
 # A page may make no requests. Plotly needs data URLs, with which it saves pictures, and inline styles.
-_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
-# A page of a site may load files of the site, from a server or from a local disk.
-SITE_POLICY: Final = f"{_POLICY}; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'"
+POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
 
 
 def need_libraries(what: str) -> None:
@@ -46,20 +44,21 @@ def inline_policy(scripts: Iterable[str]) -> str:
     """Return the content security policy of a page that may run exactly these inline scripts."""
     sums = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in sums)
-    return f"{_POLICY}; script-src {allowed}; style-src 'unsafe-inline'"
+    return f"{POLICY}; script-src {allowed}; style-src 'unsafe-inline'"
 
 
 @functools.cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def environment(*folders: Path) -> Environment:
+    """Return what fills the templates of this package, and those of other folders."""
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 
-    loader = PackageLoader("gpusched_env.reports")
+    loader = ChoiceLoader([PackageLoader("gpusched_env.reports"), FileSystemLoader(folders)])
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def page(template: str, **fields: Any) -> str:
     """Fill a template. All fields are escaped, except those of type :class:`markupsafe.Markup`."""
-    return _environment().get_template(template).render(version=__version__, **fields)
+    return environment().get_template(template).render(version=__version__, **fields)
 
 
 def write_page(path: str | Path, template: str, scripts: Iterable[str], **fields: Any) -> None:

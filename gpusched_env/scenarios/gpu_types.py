@@ -11,7 +11,7 @@ from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
-from gpusched_env.sharing import GavelPairs, Sharing, synthetic
+from gpusched_env.sharing import MEASURED, GavelPairs, Sharing, synthetic
 from gpusched_env.traces.generators.hadare_jobs import AWS_SPEEDS, LAB_SPEEDS, type_names
 
 TYPES: Final = ("V100", "P100", "K80")
@@ -101,8 +101,11 @@ def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) ->
     )
 
 
-def common(arrivals: str, load: float) -> Scenario:
-    """Build the cell of docs/cells.md with GPU types, shared links and shared GPUs at once; its numbers are choices."""
+def common(arrivals: str, load: float, measured: bool) -> Scenario:
+    """Build the cell of docs/cells.md with GPU types, shared links and shared GPUs at once; its numbers are choices.
+
+    ``measured`` : slowdowns of pairs are drawn as measured ones are distributed
+    """
     parameters: dict[str, Any] = {
         "mean_duration_s": 7_200.0,
         "durations": "lognormal",  # heavy tails, so that attained service tells something about what remains
@@ -124,6 +127,6 @@ def common(arrivals: str, load: float) -> Scenario:
             load=load if stream else None,
         ),
         network=Network("topology", topology=spec, contention=Contention("maxmin")),
-        sharing=Sharing(limit=2, interference=synthetic(0)),
+        sharing=Sharing(limit=2, interference=MEASURED if measured else synthetic(0)),
         tracked_window=COMMON_WINDOW if stream else None,
     )

@@ -15,13 +15,16 @@ Row = dict[str, str]
 MOST: Final = sys.float_info.max  # the largest finite number
 
 
-def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header."""
+def pair_rows(path: Path, needed: Sequence[str], instead: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
+    """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header.
+
+    The header names the columns ``needed``, or all of ``instead``.
+    """
     names = ", ".join(needed)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True, skipinitialspace=True)
-            for column in needed:
+            for column in () if instead and set(instead) <= set(rows.fieldnames or ()) else needed:
                 if column not in (rows.fieldnames or ()):
                     raise ScenarioError(f"{path}, line 1: no column {column!r}: the header must name {names}")
             for row in rows:

@@ -13,16 +13,18 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from gpusched_env.errors import ScenarioError
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.network.checks import check_number
 from gpusched_env.portable.elementary import exp
 from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.problem.workload import Workload
+from gpusched_env.support.plain_data import set_fields
 
-# xi = 1 + excess, where the excess is log-normal. The parameters are a choice that lies between the tables measured by
-# Gavel and by Lucid (docs/sjf_bsbf.md).
-MEDIAN_EXCESS: Final = 0.3
-SIGMA: Final = 0.8  # standard deviation of the excess's logarithm
-LARGEST: Final = 4.0  # upper limit on xi
+LARGEST: Final = 4.0  # upper limit on a drawn xi
+# MEASURED_XI and MEASURED lie in the middle between the pairs that Lucid (half of them) and Gavel (on V100) measured;
+# ``calibrate`` of gpusched_env.reproduce.testbeds.colocation computes them.
+MEASURED_XI: Final = 1.25
+DRAWN: Final = ("pair", "model")
 
 
 class Interference(Protocol):
@@ -69,7 +71,7 @@ class Constant(Interference):
     ScenarioError : xi is below 1 or not finite
     """
 
-    xi: float = 1.5
+    xi: float = MEASURED_XI
 
     def __post_init__(self) -> None:
         """Check xi."""
@@ -87,20 +89,35 @@ class Constant(Interference):
 
 @dataclass(frozen=True)
 class Synthetic(Interference):
-    """A random xi for each ordered pair of models: 1 + LogNormal(median 0.3, sigma 0.8), at most 4.
+    """A random xi for each ordered pair of models: 1 + a log-normal excess, at most 4.
 
     The xi of a pair is the same on all GPU types. It depends only on the seed and the names of the two models, not on
     the rest of the workload.
 
+    Parameters
+    ----------
+    seed : seed of the draws
+    by : "pair" = the excess of each ordered pair is a draw of its own; "model" = it is the product of the sensitivity
+        of the one model and the aggressiveness of the other, both drawn
+    median, sigma : median of the excess, and standard deviation of its logarithm. The defaults are a choice;
+        :data:`MEASURED` has those of measured pairs
+
     Raises
     ------
-    ScenarioError : a seed that is not a whole number >= 0
+    ScenarioError : a seed that is not a whole number >= 0, an unknown ``by``, or a number that is not above 0
     """
 
     seed: int = 0
+    by: str = "pair"
+    median: float = 0.3
+    sigma: float = 0.8
 
     def __post_init__(self) -> None:
-        """Check the seed."""
+        """Check every field."""
+        if self.by not in DRAWN:
+            raise ScenarioError(f"sharing.interference.by: {unknown_name('value', str(self.by), DRAWN)}")
+        for field in ("median", "sigma"):
+            check_number(getattr(self, field), f"sharing.interference.{field}", positive=True)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise ScenarioError(f"sharing.interference.seed is {self.seed!r}: it must be a whole number >= 0")
 
@@ -113,14 +130,23 @@ class Synthetic(Interference):
 
     def xi(self, model: str, other: str) -> float:
         """Return the slowdown of ``model`` beside ``other``."""
-        digest = hashlib.sha256("\0".join((str(self.seed), model, other)).encode()).digest()
-        uniform = (int.from_bytes(digest[:8], "big") // 2**11 + 0.5) / 2**53
-        excess = MEDIAN_EXCESS * exp(SIGMA * normal_quantile(uniform))
-        return min(1.0 + excess, LARGEST)
+        if self.by == "model":
+            deviation = (self._normal("sensitivity", model) + self._normal("aggressiveness", other)) / math.sqrt(2.0)
+        else:
+            deviation = self._normal(model, other)
+        return min(1.0 + self.median * exp(self.sigma * deviation), LARGEST)
+
+    def _normal(self, *names: str) -> float:
+        """Return a standard normal draw that the seed and the names determine."""
+        digest = hashlib.sha256("\0".join((str(self.seed), *names)).encode()).digest()
+        return normal_quantile((int.from_bytes(digest[:8], "big") // 2**11 + 0.5) / 2**53)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"source": "synthetic", "seed": self.seed}
+        return {"source": "synthetic"} | set_fields(self, "seed")
+
+
+MEASURED: Final = Synthetic(0, "model", median=0.18, sigma=1.3)
 
 
 def synthetic(seed: int) -> Synthetic:

@@ -16,10 +16,11 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.problem.workload import Workload
-from gpusched_env.sharing.interference import Constant, Interference, class_names, model_of
+from gpusched_env.sharing.interference import MEASURED_XI, Constant, Interference, class_names, model_of
+from gpusched_env.sharing.pair_numbers import PairRate, predicted
 from gpusched_env.support.files import file_digest
 
-MISSING: Final = ("error", "forbid", "default")
+MISSING: Final = ("error", "forbid", "default", "fit")
 
 
 class Pair(NamedTuple):
@@ -47,7 +48,8 @@ class PairTable(Interference):
     ----------
     path : path of the file; a relative path stays relative to the working directory
     missing : rule for a pair that the table lacks: "error" = raise an error; "forbid" = the pair must not share a GPU;
-        "default" = the slowdown of the pair is ``default_xi``
+        "default" = the slowdown of the pair is ``default_xi``; "fit" = predict it by two numbers per model, which are
+        fitted to the pairs that the table has on this GPU type, and warn; an error for models that it lacks
     default_xi : slowdown of missing pairs if ``missing`` is "default"
     names : name of a model in profiles -> its name in the table, for models whose two names differ
 
@@ -65,7 +67,7 @@ class PairTable(Interference):
 
     path: str
     missing: str = "error"
-    default_xi: float = 1.5
+    default_xi: float = MEASURED_XI
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +107,20 @@ class PairTable(Interference):
                 f"of {len(table)} entries)",
                 stacklevel=2,
             )
+        if self.missing == "fit":
+            self._fill(table)
         return table
+
+    def _fill(self, table: dict[Pair, float]) -> None:
+        """Add predictions of the pairs that the table lacks, for each of its GPU types."""
+        for gpu_type in {pair.gpu_type: None for pair in table}:
+            here = {pair: xi for pair, xi in table.items() if pair.gpu_type == gpu_type}
+            models = {name: None for pair in here for name in pair[:2]}
+            known = {pair[:2] for pair in here}
+            lacking = [pair for pair in itertools.product(models, models) if pair not in known]
+            rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in here.items() if xi < math.inf]
+            for (model, other), rate in predicted(self.path, rates, lacking).items() if lacking else ():
+                table[Pair(model, other, None, gpu_type)] = 1.0 / rate
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
         """Return xi of each job class beside each other class on each GPU type; inf = they must not share a GPU."""
@@ -119,11 +134,11 @@ class PairTable(Interference):
         for key in itertools.product(self._called(profile), self._called(other), (gpus, None), (gpu_type, None)):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
-        if self.missing == "error":
+        if self.missing in ("error", "fit"):
             a, b = self._called(profile)[-1], self._called(other)[-1]
             raise ScenarioError(
                 f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: add the pair, or set missing "
-                "to 'forbid' (such pairs never share) or to 'default' (they have default_xi)"
+                "to 'forbid' (such pairs never share), 'default' (they have default_xi) or 'fit' (predict them)"
             )
         return math.inf if self.missing == "forbid" else self.default_xi
 

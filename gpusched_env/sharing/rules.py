@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError
-from gpusched_env.sharing.interference import Constant, Interference
+from gpusched_env.sharing.interference import MEASURED_XI, Constant, Interference
 
 MOST_SHARERS: Final = 64  # largest ``limit``; operations on a GPU loop over all jobs on it
 MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
@@ -35,7 +35,7 @@ class Sharing:
     """
 
     limit: int = 2
-    interference: float | Interference = 1.5
+    interference: float | Interference = MEASURED_XI
     gpu_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
     model_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError
 from gpusched_env.sharing.csv_pairs import Row, number_of, pair_rows, text_of
+from gpusched_env.sharing.pair_numbers import NUMBERS, PairNumbers
 from gpusched_env.sharing.pair_table import Entry, Pair, PairTable
 
 VALUES: Final = ("xi", "lost_share", "rate")
@@ -31,7 +32,8 @@ class UserTable(PairTable):
     - ``gpu_type``: GPU type
     - ``mps``: 1 if the row was measured with CUDA's Multi-Process Service (MPS), else 0
 
-    Other columns are ignored.
+    Other columns are ignored. Or the columns are ``model, sensitivity, aggressiveness``
+    (gpusched_env.sharing.pair_numbers).
 
     Parameters
     ----------
@@ -45,7 +47,11 @@ class UserTable(PairTable):
     def entries(self) -> Iterator[Entry]:
         """Read the entries from the file."""
         path = Path(self.path)
-        for place, row in pair_rows(path, ("model_self", "model_other")):
+        numbers = PairNumbers({}, {})
+        for place, row in pair_rows(path, ("model_self", "model_other"), NUMBERS):
+            if "model_self" not in row:
+                numbers.add(row, place)
+                continue
             given = [name for name in VALUES if name in row]
             if len(given) != 1:
                 raise ScenarioError(
@@ -63,6 +69,8 @@ class UserTable(PairTable):
                 row.get("gpu_type") or None,
             )
             yield Entry(pair, _rate(row, given[0], place), place)
+        for (model, other), rate in numbers.rates().items():
+            yield Entry(Pair(model, other), rate, self.path)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -52,12 +52,17 @@ MOVED: Final = {
     "tenants": "scenarios tenants",
     "export": "traces export",
     "pseudonymise": "traces pseudonymise",
-    "dataset": "agents dataset",
     "agents describe": "agents show",
     "leaderboard tracks": "leaderboard list",
     "twin fit --slurm-conf": "twin slurm-conf",
 }
-GONE: Final = {"traces fit-profiles": "python -m studies.profile_tables, in a clone"}  # out of the package
+GONE: Final = {  # out of the package
+    "traces fit-profiles": "python -m studies.profile_tables, in a clone",
+    "dataset": "python -m tools datasets, in a clone",
+    "agents dataset": "python -m tools datasets, in a clone",
+    "leaderboard build": "python -m tools site, in a clone",
+    "leaderboard baselines": "python -m tools entries, in a clone",
+}
 # Option with which a command prints its tables as data -> their text
 FORMATS: Final[dict[str, Callable[[list[Shown]], str]]] = {
     "json": in_json, "latex": in_latex, "markdown": in_markdown,

@@ -84,6 +84,7 @@ class Table:
         for number, column in enumerate(self.columns):
             wraps = column.text and number > 0
             table.add_column(Text(column.heading), justify="left" if column.text else "right", no_wrap=not wraps)
+            table.columns[-1].overflow = "fold" if wraps else "ellipsis"  # a long word goes on in the next line
         for row, following in zip(self.rows, [*self.rows[1:], None], strict=True):
             ends = following is not None and following.bound and not row.bound
             cells = [Text(cell.whole + _marks(cell, "{}", " ({})")) for cell in row.cells]

@@ -23,7 +23,7 @@ from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.goodput import gain
 from gpusched_env.traces.profile_tables.steps import NODE_GPUS, UNITS, StepTable, placement_of
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
-from studies.profile_tables.throughput_fitting import fit_throughput, held_out_errors
+from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux
 
 # Bytes of all gradients in single precision, and bytes of the largest tensor / bytes of all tensors. Both are computed
 # from the definitions of the models (petuum/adaptdl, branch osdi21-artifact, benchmark/models): BERT-base with a head
@@ -41,6 +41,7 @@ GRADIENTS: Final = {
 LARGEST_BATCH: Final = {("T4", "yolov3"): 8, ("RTX2080Ti", "deepspeech2"): 57}
 SIA_TYPES: Final = {"A100": "-dgx-ext", "QuadroRTX6000": "-quad", "RTX2080Ti": "-rtx"}  # GPU type -> file name suffix
 TIMES: Final = ("local_bsz", "step_time", "sync_time")
+FOLDS: Final = 5  # number of folds of the cross-validation
 PARTS: Final = 10  # equal parts of a training whose iterations are stored
 DIGITS: Final = 6  # significant digits of a fitted parameter
 ERROR_DECIMALS: Final = 4
@@ -91,7 +92,7 @@ def _fit(folder: Path, gpu_type: str, suffix: str, robust: bool = False) -> Fit:
     spread = _measurements(folder / f"placements{suffix}.csv", "placement")
     more = _measurements(folder / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
     rows = np.unique(np.concatenate([spread, more]))  # both files of Sia have some rows in common
-    throughput = fit_throughput(rows, robust)
+    throughput = fit_pollux(rows, robust)
     rounded = Throughput(*(float(f"{value:.{DIGITS}g}") for value in dataclasses.astuple(throughput)))
     found, kind = rounded.relative_errors(rows), kinds(rows)
     groups = {"all": found} | {name: found[kind == k] for k, name in enumerate(KINDS)}
@@ -99,6 +100,22 @@ def _fit(folder: Path, gpu_type: str, suffix: str, robust: bool = False) -> Fit:
     batch = LARGEST_BATCH.get((gpu_type, folder.name), int(rows["batch"].max()))
     local = int(rows["gpus"][rows["machines"] == 1].max(initial=1))
     return Fit(rounded, batch, local, {name: _summary(errors) for name, errors in groups.items() if len(errors)})
+
+
+def held_out_errors(rows: np.ndarray, robust: bool = False) -> np.ndarray:
+    """Return the relative errors of predicted iteration times across machines, by cross-validation; float64 [H].
+
+    The pairs (machines, gang size) with more than one machine are sorted and dealt in turn into five folds. For each
+    fold, a model is fitted to the measurements of all other pairs and predicts those of the fold. The result is empty
+    if there are fewer than two such pairs.
+    """
+    pairs, of_row = np.unique(rows[["machines", "gpus"]], return_inverse=True)
+    spread = np.flatnonzero(pairs["machines"] > 1)
+    errors = [np.empty(0)]
+    for fold in range(min(FOLDS, len(spread)) if len(spread) > 1 else 0):
+        out = np.isin(of_row, spread[fold::FOLDS])
+        errors.append(fit_pollux(rows[~out], robust).relative_errors(rows[out]))
+    return np.concatenate(errors)
 
 
 def _summary(errors: np.ndarray) -> tuple[int, float, float]:

@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gpusched_env.agents.datasets import ROOT, mean_jct_s, read_dataset, settings_of, verify, write_dataset
+from gpusched_env.agents.datasets import ROOT, read_dataset, settings_of
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cli.app import app
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from tools.__main__ import app
+from tools.datasets.writing import mean_jct_s, verify, write_dataset
 
 NAME = "gpusched/test-v0"
 WINDOWS = Windows(queue_window=16, running_window=0, rules=("pack",), queue_order="shortest")
@@ -154,7 +155,7 @@ def test_wrong_datasets_are_refused(folder: Path) -> None:
 
 
 def test_the_command_writes_a_dataset_of_training_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["agents", "dataset", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
+    arguments = ["datasets", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
     arguments += ["--output", "sets", "--lease-s", "3600"]  # a relative path
     monkeypatch.chdir(tmp_path)
     refused = CliRunner().invoke(app, [*arguments, "--delays-s", "600;3600"])

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpusched_env.agents.datasets import Played, play_episodes
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import PREEMPT, START, EventLog
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait, simulate
+from tools.datasets.writing import Played, play_episodes
 
 LEASED: dict[str, Any] = {"queue_window": 32, "running_window": 32, "rules": ("consolidate", "pack"), "lease_s": 3600.0}
 FEW = "dally-batch-v1:jobs=20"  # all arrive at time 0

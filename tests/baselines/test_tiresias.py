@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from helpers import finish, mixed_profiles, play, random_workload, unit_instance
+from helpers import finish, mixed_profiles, play, play_both, random_instance, random_workload, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EVENT_KINDS, PREEMPT, EventLog
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
@@ -170,3 +171,40 @@ def test_a_demoted_job_enters_the_next_queue_behind_those_demoted_before() -> No
     """One GPU, demotion after 10 s: jobs 0, 1, 2 are demoted at 10, 20 and 30 s, and then run in this order."""
     instance = unit_instance([0, 0, 0], [1, 1, 1], [20, 20, 20], "1x1", checkpoint_s=0.0, restore_s=0.0)
     assert list(finish(instance, "tiresias:thresholds=10,policy=entry,demote_on=held")) == [40.0, 50.0, 60.0]
+
+
+def test_a_demoted_job_goes_to_the_tail_of_the_lower_queue() -> None:
+    """Rounds of 10 s, 3 GPUs, limit 20 GPU s. Job 1 (2 GPUs) is demoted at 10, job 0 (1 GPU) at 20, behind job 1. Job 2
+    (1 GPU, 20 s) of the first queue then takes one GPU, job 1 keeps two, and job 0 waits until 40. By first starts, job
+    0 would be first, and job 1 would wait.
+    """
+    instance = unit_instance([0, 0, 15], [1, 2, 1], [30, 100, 20], "1x3", round_s=10.0)
+    log = play_both(instance, "tiresias:thresholds=20,demote_on=held,demoted=tail")
+    assert history(log, 0)[1:] == [(0, "start"), (20, "preempt"), (40, "resume"), (50, "complete")]
+    assert history(log, 1)[1:] == [(0, "start"), (100, "complete")]
+    assert history(play(instance, "tiresias:thresholds=20,demote_on=held"), 1)[2] == (20, "preempt")
+
+
+def test_running_jobs_of_a_queue_move_ahead_of_its_waiting_ones_for_good() -> None:
+    """One queue, 2 GPUs. Job 1 (2 GPUs) waits behind job 0; job 2 (1 GPU) came later, fits beside job 0 and moves ahead
+    of job 1. When job 0 ends, job 2 therefore runs on, and job 1 waits for it, until 60. By entry, job 1 would have run
+    at 30.
+    """
+    instance = unit_instance([0, 5, 15], [1, 2, 1], [25, 50, 40], "1x2", round_s=10.0)
+    assert finish(instance, "tiresias:thresholds=1e6,demoted=tail") == [25, 110, 60]
+    assert finish(instance, "tiresias:thresholds=1e6,policy=entry") == [25, 80, 110]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tail_is_the_same_on_both_paths_at_exact_events(seed: int) -> None:
+    """Also with promotions, which go to the tail of the first queue."""
+    for knob in ("inf", "2"):
+        spec = f"tiresias:thresholds=3600/20000,knob={knob},demoted=tail"
+        log = play_both(random_instance(seed, 60, checkpoint_s=10.0 * seed), spec)
+        assert (log.events["kind"] == PREEMPT).any()
+
+
+def test_the_tail_orders_the_queues_alone() -> None:
+    for wrong in ("demoted=head", "demoted=tail,policy=entry", "demoted=tail,incumbents_first=true"):
+        with pytest.raises(SchedulerError, match="demoted"):
+            make_scheduler(f"tiresias:{wrong}")

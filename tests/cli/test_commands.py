@@ -501,7 +501,7 @@ def test_help_of_every_command_and_version_import_nothing_heavy_and_compile_noth
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     *told, modules = done.stdout.splitlines()
-    assert {"gpusched", "gpusched run", "gpusched compare", "gpusched leaderboard build"} < set(told)
+    assert {"gpusched", "gpusched run", "gpusched compare", "gpusched leaderboard submit"} < set(told)
     assert told[-1] == f"gpusched-env {gpusched_env.__version__}"
     heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "jinja2"}
     assert not (heavy | {"gpusched_env.simulator"}) & set(modules.split())

@@ -14,12 +14,13 @@ from gpusched_env.leaderboard import (
     baseline_entries,
     make_entry,
     read_entry,
-    site,
     tracks,
     verify,
     write_entry,
 )
 from gpusched_env.leaderboard.baseline_entries import FOLDER, baseline_file, known_baselines, shipped_entries
+from tools.__main__ import app as tools_app
+from tools.leaderboard import site
 
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
@@ -32,6 +33,10 @@ def tiny_track(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def leaderboard(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["leaderboard", *map(str, arguments)])
+
+
+def tools(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(tools_app, [*map(str, arguments)])
 
 
 def test_an_entry_is_made_and_verified(tmp_path):
@@ -71,7 +76,7 @@ def test_a_file_of_baselines_is_told_apart_from_entries(tmp_path):
     path.write_bytes(baseline_file(FOLDER, "general-v1").read_bytes())
     checked = leaderboard("verify", path)
     assert checked.exit_code == 1
-    assert "leaderboard baselines writes it, is no entry: give a file NAME.entry.xz" in checked.stdout
+    assert "as the package has it of its entries, is no entry: give a file NAME.entry.xz" in checked.stdout
     assert "xz (" not in checked.stdout  # no word about damage
 
 
@@ -103,7 +108,7 @@ def test_a_refused_entry_says_what_to_check(tmp_path):
     assert checked.exit_code == 1
     refused, advice = checked.stdout.splitlines()
     assert refused.startswith(f"refused: {path}: seed 200000: digest: the entry says 000")
-    for words in ("results version", "constraints.txt", "python -m gpusched_env.portability"):
+    for words in ("results version", "constraints.txt", "python -m tools.portability"):
         assert words in advice
     path.write_bytes(b"x")
     assert len(leaderboard("verify", path).stdout.splitlines()) == 1  # another machine would refuse it too
@@ -154,15 +159,15 @@ def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
 
     (tmp_path / "entries").mkdir()
     monkeypatch.setattr(site, "_replay", stop)
-    build = ["build", tmp_path / "entries", "--output", tmp_path / "site", "--no-baselines"]
-    stopped = leaderboard(*build)
+    build = ["site", tmp_path / "entries", "--output", tmp_path / "site", "--no-baselines"]
+    stopped = tools(*build)
     assert stopped.exit_code == 130
     assert "nothing was written" in stopped.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["entries"]
     monkeypatch.undo()
-    assert leaderboard(*build).exit_code == 0
+    assert tools(*build).exit_code == 0
     monkeypatch.setattr(site, "_replay", stop)
-    assert "the site that was there stays" in leaderboard(*build).stderr
+    assert "the site that was there stays" in tools(*build).stderr
     assert (tmp_path / "site" / "index.html").is_file()
 
 
@@ -171,22 +176,22 @@ def test_tracks_and_baselines(tmp_path):
     assert listed.exit_code == 0
     assert all(track.name in listed.stdout for track in TRACKS)
     assert listed.stdout.count("Scored: makespan.") == 1
-    arguments = ["baselines", "--output", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
-    assert leaderboard(*arguments).exit_code == 0
+    arguments = ["entries", "--output", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
+    assert tools(*arguments).exit_code == 0
     [path] = tmp_path.iterdir()
     assert path.name == "tiny-test.jsonl"
     written = path.read_text()
     assert [line[:14] for line in written.splitlines()[1:]] == ['{"spec":"fifo"', '{"spec":"las",']
-    assert leaderboard(*arguments).stdout.count(": has ") == 2
-    assert leaderboard(*arguments, "--again").exit_code == 0
+    assert tools(*arguments).stdout.count(": has ") == 2
+    assert tools(*arguments, "--again").exit_code == 0
     assert path.read_text() == written
     for line, message in (("x", "line 2: JSON is malformed"), (written.splitlines()[1][:-1] + ',"a":1}', "field `a`")):
         path.write_text(f"{written.splitlines()[0]}\n{line}\n")
-        refused = leaderboard(*arguments)
+        refused = tools(*arguments)
         assert refused.exit_code == 2
         assert message in refused.output
     path.write_text(written.replace('"results_version":"', '"results_version":"0'))
-    assert "made with another results version" in leaderboard(*arguments).output
+    assert "made with another results version" in tools(*arguments).output
 
 
 def test_entries_of_the_package_are_listed():

@@ -92,8 +92,7 @@ def test_a_command_has_the_names_of_options_that_all_have(path: str) -> None:
     if "--workers" in found:
         assert (found["--workers"].default, found["--workers"].envvar) == (-1, "GPUSCHED_WORKERS")
     assert ("--seed" in found) <= ("--seeds" in found)
-    if path != "leaderboard build":
-        assert "--baselines" not in found
+    assert "--baselines" not in found
     assert ("--json" in found) == shows_tables(inspect.unwrap(command.function))
 
 
@@ -119,7 +118,6 @@ def test_a_command_that_left_the_package_says_where_it_went() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("leaderboard build entries --out site", "--out is now --output"),
         ("leaderboard submit --scheduler fifo --track slo-v0 --out a.entry.xz", "--out is now --output"),
         ("leaderboard verify a.entry.xz --log log.csv", "--log is now --workload"),
         ("twin fit slurm:log.txt --out twin.json", "--out is now --output"),

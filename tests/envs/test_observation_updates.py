@@ -89,3 +89,9 @@ def test_updates_equal_full_observations(options: dict[str, Any]) -> None:
     checkpoint_s = options.pop("checkpoint_s", scenario.semantics.checkpoint_s)
     scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
     assert min(check(ClusterEnv(scenario, **options), 70, 3).values()) > 50
+
+
+def test_updates_equal_full_observations_when_all_gangs_restart() -> None:
+    rules = replace(get_scenario("philly-64-v1").semantics, checkpoint_s=0.0, restart_all_s=45.0)
+    scenario = replace(get_scenario("philly-64-v1"), semantics=rules)
+    assert min(check(ClusterEnv(scenario, **WIDE | {"migration": True}), 40, 3).values()) > 20

@@ -18,13 +18,13 @@ from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.metrics import validate
-from gpusched_env.portability.problems import EPISODES
-from gpusched_env.portability.problems import small_scenario as small_scenario_of
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Resize, Scheduler, Simulation, Start, Wait, simulate
 from gpusched_env.simulator.decisions import Refuse
+from tools.portability.problems import EPISODES
+from tools.portability.problems import small_scenario as small_scenario_of
 
 RULES = ("pack", "consolidate", "rack", "yarn")
 SCENARIOS = {

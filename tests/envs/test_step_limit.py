@@ -17,12 +17,12 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import summarise, validate
-from gpusched_env.portability.problems import EPISODES
-from gpusched_env.portability.problems import small_scenario as scenario_of_kind
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.scenarios import Scenario, WorkloadSpec
 from gpusched_env.simulator import simulate
+from tools.portability.problems import EPISODES
+from tools.portability.problems import small_scenario as scenario_of_kind
 
 SEED = 200_000
 SCALES = {"jct": "mean_jct_s", "slowdown": "mean_slowdown", "fairness": "rho_mean"}

@@ -7,7 +7,7 @@ from entry_case import ABOUT, TINY
 
 from gpusched_env.leaderboard import make_entry, read_entry, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.site import build_site
+from tools.leaderboard.site import build_site
 
 
 def contents(folder: Path) -> dict[str, bytes]:

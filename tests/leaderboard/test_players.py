@@ -17,8 +17,8 @@ from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.entry_files import parse_packed
 from gpusched_env.leaderboard.packing import Packed, pack_entry
 from gpusched_env.leaderboard.replaying import Budget
-from gpusched_env.leaderboard.site_entries import read_given
 from gpusched_env.leaderboard.verifying import check_claims, play_again, played_again, shipped_player, verify_run
+from tools.leaderboard.reading import read_given
 
 
 @functools.cache

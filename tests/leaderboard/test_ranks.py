@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli import app
 from gpusched_env.leaderboard import Track, compared, make_entry, tracks
-from gpusched_env.leaderboard.baseline_entries import fitting, head_of, read_results, result_of, write_results
+from gpusched_env.leaderboard.baseline_entries import read_results
 from gpusched_env.leaderboard.scoring import at_bound, ranked, score_on, worse
-from gpusched_env.leaderboard.site_entries import Given
-from gpusched_env.leaderboard.site_tables import standings, track_tables
+from gpusched_env.leaderboard.standings import Given, standings, track_tables
+from tools.__main__ import app as tools_app
+from tools.leaderboard.baselines import fitting, head_of, result_of, write_results
 
 PAIRED = dataclasses.replace(TINY, name="paired-test", reference="las", reports=10)
 
@@ -208,8 +209,8 @@ def test_the_commands_name_the_reference(given: list[Given], tmp_path: Path, mon
     assert "las:round_s=60" in words
     also = ("las:placement=consolidate,round_s=60", "fifo-skip:placement=consolidate")
     monkeypatch.setitem(tracks._BY_NAME, PAIRED.name, dataclasses.replace(PAIRED, reports=2, also=also))
-    again = ["baselines", "--output", str(tmp_path / "again"), "--tracks", PAIRED.name, "--schedulers", ",".join(also)]
-    assert CliRunner().invoke(app, ["leaderboard", *again]).exit_code == 0
+    again = ["entries", "--output", str(tmp_path / "again"), "--tracks", PAIRED.name, "--schedulers", ",".join(also)]
+    assert CliRunner().invoke(tools_app, again).exit_code == 0
     assert set(read_results(tmp_path / "again" / f"{PAIRED.name}.jsonl")[1]) == set(also)
     monkeypatch.setitem(tracks._BY_NAME, PAIRED.name, PAIRED)
     path = tmp_path / "a.entry.xz"

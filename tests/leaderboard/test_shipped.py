@@ -10,11 +10,12 @@ from gpusched_env.agents.cards import NETWORK_KIND, read_card, shipped_agents
 from gpusched_env.baselines import BASELINES
 from gpusched_env.event_log import REFUSE
 from gpusched_env.leaderboard import TRACKS, Entry, get_track, verify
-from gpusched_env.leaderboard.baseline_entries import FOLDER, LEFT_OUT, absent, agents_of, fitting, shipped_entries
+from gpusched_env.leaderboard.baseline_entries import FOLDER, LEFT_OUT, absent, agents_of, shipped_entries
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.scoring import worse
-from gpusched_env.leaderboard.site_tables import shipped_standings
+from gpusched_env.leaderboard.standings import shipped_standings
 from gpusched_env.leaderboard.verifying import check_claims, verify_run
+from tools.leaderboard.baselines import fitting
 
 ENTRIES = shipped_entries()
 WHOLE = (
@@ -25,7 +26,7 @@ WHOLE = (
     ("sharing-v1", "sjf-bsbf"),
     ("slo-v0", "edf-admission"),
 )
-# A seed of these takes 3 to 40 s. `gpusched leaderboard build` plays them, and so does `baselines --output FOLDER`.
+# A seed of these takes 3 to 40 s. `python -m tools site` plays them, as does `python -m tools entries`.
 SLOW = {
     f"{track}-{spec}"
     for track, specs in {

@@ -17,9 +17,9 @@ from site_case import HOSTILE, TRACK, about, make_site
 from gpusched_env.errors import GpuschedError, MissingLogError
 from gpusched_env.leaderboard import read_entry, score, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.folders import whole_folder
-from gpusched_env.leaderboard.site import MARK, Built, build_site, entry_files
 from gpusched_env.leaderboard.tracks import LogWindows
+from tools.leaderboard.folders import whole_folder
+from tools.leaderboard.site import MARK, Built, build_site, entry_files
 
 pytest.importorskip("jinja2")
 DATA = re.compile(r'window\.gpusched\.data\["([^"]+)"\]=(.*);\n', re.DOTALL)
@@ -177,7 +177,7 @@ def test_claims_are_shown_apart_from_recomputed_results(site: Path, tmp_path: Pa
 def test_blank_titles_have_a_name(site: Path) -> None:
     import msgspec
 
-    from gpusched_env.leaderboard.site_entries import Given, unique_labels
+    from gpusched_env.leaderboard.standings import Given, unique_labels
 
     entry = read_entry(site.parent / "baselines" / "fifo.entry.xz")
     blank = msgspec.structs.replace(entry, about=about("   "), sha256="a" * 64)
@@ -265,7 +265,7 @@ def test_a_false_entry_adds_no_page(site: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "site" / "entries").iterdir())
     text = Page(tmp_path / "site" / "index.html").text
     assert "mean_jct_s: the entry says 1.0" in text
-    assert "python -m gpusched_env.portability" in text
+    assert "python -m tools.portability" in text
     same = build_site(entry_files(tmp_path), tmp_path / "site")  # a site may be replaced by a site
     assert same.refused == built.refused
 
@@ -304,7 +304,7 @@ def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from gpusched_env.leaderboard.folders import whole_folder
+from tools.leaderboard.folders import whole_folder
 with whole_folder(Path(sys.argv[1]), ".mark") as folder:
     (folder / "half").touch()
     os._exit(9)

@@ -11,7 +11,7 @@ from gpusched_env.leaderboard import (
     TRACKS,
     get_track,
 )
-from gpusched_env.leaderboard.baseline_entries import fitting
+from tools.leaderboard.baselines import fitting
 
 DOCS = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 

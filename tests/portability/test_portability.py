@@ -13,10 +13,10 @@ from gymnasium.vector import AutoresetMode
 
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.windows import WINDOW_ORDERS
-from gpusched_env.portability.battery import BATCH, BATCH_LIMIT, BATCH_STEPS, LONG, PARTS
-from gpusched_env.portability.episodes import together
-from gpusched_env.portability.problems import EPISODES, KINDS, small_scenario
 from gpusched_env.simulator import PLACEMENT_RULES
+from tools.portability.battery import BATCH, BATCH_LIMIT, BATCH_STEPS, LONG, PARTS
+from tools.portability.episodes import together
+from tools.portability.problems import EPISODES, KINDS, small_scenario
 
 LOOPS = np.show_config(mode="dicts")["SIMD Extensions"].get(
     "found", []
@@ -46,7 +46,7 @@ MACHINES = {
 BATTERY = """
 import runpy, sys
 sys.argv[0] = "portability"
-runpy.run_module("gpusched_env.portability", run_name="__main__")
+runpy.run_module("tools.portability", run_name="__main__")
 """  # an IndexError in a kernel ends the process
 
 
@@ -104,7 +104,7 @@ def test_episodes_of_a_batch_end_with_their_jobs_and_at_the_limit(name, autorese
 def test_another_digest_is_reported_and_fails(tmp_path, monkeypatch, capsys):
     from typer import Exit
 
-    from gpusched_env.portability import __main__ as command
+    from tools.portability import __main__ as command
 
     monkeypatch.setattr(command, "GOLDEN", tmp_path / "golden.json")
     command.GOLDEN.write_text('{"intervals": {"mean": "000000000000", "gone": "111111111111"}}')

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers import Script, begin, finish, play, random_instance, state_bytes, unit_instance
 
-from gpusched_env.agents.own_play import own_actions
 from gpusched_env.core.driver import WAIT, Choice, policy
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.state import Run
@@ -31,6 +30,7 @@ from gpusched_env.simulator import (
     Wait,
     simulate,
 )
+from tools.datasets.own_play import own_actions
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "las", "tiresias", "random"])

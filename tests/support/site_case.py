@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpusched_env.leaderboard import About, make_entry, read_entry, write_entry
-from gpusched_env.leaderboard.site import Built, build_site, entry_files
+from tools.leaderboard.site import Built, build_site, entry_files
 
 TRACK = "ring-all-reduce-v0"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7 * 7 }} ${7}"

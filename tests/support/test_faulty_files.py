@@ -29,11 +29,12 @@ from gpusched_env.evaluation.results import write_csv, write_json
 from gpusched_env.evaluation.runner import evaluate
 from gpusched_env.leaderboard import About, Track, make_entry, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.folders import whole_folder
-from gpusched_env.leaderboard.site import build_site
 from gpusched_env.reproduce import load_card, play_card
 from gpusched_env.reproduce.results import read_run, write_run
 from gpusched_env.support.files import write_whole
+from tools.__main__ import app as tools_app
+from tools.leaderboard.folders import whole_folder
+from tools.leaderboard.site import build_site
 
 MANY = 60  # more operations than any of these outputs has
 TRACK = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=1)
@@ -148,14 +149,14 @@ def test_a_damaged_run_in_the_cache_is_played_again(tmp_path: Path) -> None:
         assert read_run(tmp_path / "a.json") is None
 
 
-def runs(line: str) -> Callable[[Path, int], str]:
+def runs(line: str, program: Any = app) -> Callable[[Path, int], str]:
     """Return a function that runs a command in this process: version 0 or 1 in place of {v}, its folder in that of {}.
 
     It returns the line of the error; "" = there was none.
     """
 
     def run(folder: Path, version: int) -> str:
-        done = CliRunner().invoke(app, line.replace("{v}", str(version)).replace("{}", str(folder)).split())
+        done = CliRunner().invoke(program, line.replace("{v}", str(version)).replace("{}", str(folder)).split())
         if done.exit_code == 0:
             return ""
         assert isinstance(done.exception, SystemExit), repr(done.exception)
@@ -180,8 +181,8 @@ def training(folder: Path, version: int) -> str:
 def dataset(folder: Path, version: int) -> str:
     shutil.rmtree(folder / "data", ignore_errors=True)  # a dataset is never replaced
     play = "--scenario tiny-v1 --scheduler srtf:placement=consolidate"
-    command = f"agents dataset {play} --seeds {version}:3 --output {{}}/data"
-    return runs(command)(folder, version)
+    command = f"datasets {play} --seeds {version}:3 --output {{}}/data"
+    return runs(command, tools_app)(folder, version)
 
 
 def site(folder: Path, version: int) -> str:
@@ -250,7 +251,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_operation_of_a_command_fails(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.leaderboard.site_runs.apart", lambda function, arguments, _: function(*arguments))
+    monkeypatch.setattr("tools.leaderboard.runs.apart", lambda function, arguments, _: function(*arguments))
     monkeypatch.setattr("matplotlib.font_manager.json_dump", lambda *_: None)
     disk = Disk(monkeypatch)
 
@@ -271,7 +272,7 @@ def test_a_file_cannot_grow(name: str, tmp_path: Path, monkeypatch: pytest.Monke
     """The system refuses writes beyond a size, also those of HDF5 and torch, which do not use Python's files."""
     import resource
 
-    monkeypatch.setattr("gpusched_env.leaderboard.site_runs.apart", lambda function, arguments, _: function(*arguments))
+    monkeypatch.setattr("tools.leaderboard.runs.apart", lambda function, arguments, _: function(*arguments))
 
     @contextlib.contextmanager
     def fail(number: int) -> Iterator[None]:

@@ -24,11 +24,11 @@ from gpusched_env.traces import assign_profiles
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, Throughput
+from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux
 from studies.profile_tables import pollux
 from studies.profile_tables.__main__ import Settings, main
 from studies.profile_tables.fitting import fit_table
-from studies.profile_tables.pollux import _measurements
-from studies.profile_tables.throughput_fitting import fit_throughput, held_out_errors
+from studies.profile_tables.pollux import _measurements, held_out_errors
 
 APPLICATIONS = ["bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"]
 SCALABILITY = "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
@@ -81,7 +81,7 @@ def test_iteration_time_by_hand() -> None:
 
 
 def test_fit_finds_the_parameters() -> None:
-    found = fit_throughput(measured(MODEL))
+    found = fit_pollux(measured(MODEL))
     for name, value in vars(MODEL).items():
         assert getattr(found, name) == pytest.approx(value, rel=1e-5), name
 
@@ -100,7 +100,7 @@ def test_fit_predicts_the_times_of_the_model(
     """Parameters may be undetermined (a sync that is fully overlapped); times are determined."""
     made = Throughput(*(second * value for value in (alpha, beta, *sync)), gamma)
     rows = measured(made)
-    assert fit_throughput(rows).relative_errors(rows).max() < 0.02
+    assert fit_pollux(rows).relative_errors(rows).max() < 0.02
 
 
 def test_fit_of_noisy_times_is_as_good_as_the_noise() -> None:
@@ -108,19 +108,19 @@ def test_fit_of_noisy_times_is_as_good_as_the_noise() -> None:
     rng = np.random.default_rng(1)
     rows["iteration_s"] *= np.exp(0.05 * rng.standard_normal(len(rows)))
     rows["sync_s"] = np.minimum(rows["sync_s"], 0.9 * rows["iteration_s"])
-    errors = fit_throughput(rows).relative_errors(rows)
+    errors = fit_pollux(rows).relative_errors(rows)
     assert np.median(errors) < 0.05
-    assert np.array_equal(errors, fit_throughput(rows).relative_errors(rows))
+    assert np.array_equal(errors, fit_pollux(rows).relative_errors(rows))
 
 
 def test_parameters_that_no_row_determines() -> None:
-    alone = fit_throughput(measured(MODEL, [(1, 1)]))
+    alone = fit_pollux(measured(MODEL, [(1, 1)]))
     assert (alone.alpha_local, alone.beta_local, alone.alpha_node, alone.beta_node, alone.gamma) == (0, 0, 0, 0, 1)
     assert alone.gradient_s(30) == pytest.approx(0.4)
-    local = fit_throughput(measured(MODEL, [(1, 1), (1, 2), (1, 4)]))
+    local = fit_pollux(measured(MODEL, [(1, 1), (1, 2), (1, 4)]))
     assert local.alpha_node == pytest.approx(1.1 * 0.2, rel=1e-4)
     assert local.beta_node == pytest.approx(1.1 * 0.05, rel=1e-4)
-    pairs = fit_throughput(measured(MODEL, [(1, 1), (1, 2), (2, 2)]))
+    pairs = fit_pollux(measured(MODEL, [(1, 1), (1, 2), (2, 2)]))
     assert (pairs.beta_local, pairs.beta_node) == (0, 0)
 
 
@@ -129,7 +129,7 @@ def test_one_gpu_counts_as_much_as_many_spread_gangs() -> None:
     rows = np.concatenate([measured(MODEL, [(1, 1)])] + [measured(MODEL, [(2, gpus)]) for gpus in range(2, 12)])
     spread = rows["machines"] == 2
     rows["iteration_s"][spread] += 0.2 * MODEL.gradient_s(rows["batch"][spread])
-    found = fit_throughput(rows).gradient_s(rows["batch"]) / MODEL.gradient_s(rows["batch"])
+    found = fit_pollux(rows).gradient_s(rows["batch"]) / MODEL.gradient_s(rows["batch"])
     assert found.min() > 1.05
     assert found.max() < 1.15
 
@@ -151,9 +151,9 @@ def test_measurements_without_meaning_are_refused(column: str, value: float) -> 
     rows = measured(MODEL, [(1, 1), (1, 2)])
     rows[column][5] = value
     with pytest.raises(WorkloadError, match="measurement"):
-        fit_throughput(rows)
+        fit_pollux(rows)
     with pytest.raises(WorkloadError, match="no measurement"):
-        fit_throughput(rows[:0])
+        fit_pollux(rows[:0])
 
 
 @settings(max_examples=15)
@@ -172,7 +172,7 @@ def test_measurements_without_meaning_are_refused(column: str, value: float) -> 
 )
 def test_any_measurements_give_a_model(rows: list[tuple[int, int, int, float, float]]) -> None:
     grid = [(machines, machines + more, batch, 2 * s, s * sync) for machines, more, batch, s, sync in rows]
-    found = fit_throughput(np.array(grid, MEASUREMENT_DTYPE))
+    found = fit_pollux(np.array(grid, MEASUREMENT_DTYPE))
     assert np.isfinite(list(vars(found).values())).all()
 
 
@@ -469,5 +469,5 @@ def test_a_robust_fit_ignores_a_minority_of_other_rows() -> None:
     other = np.isin(rows["batch"], (8, 12))
     rows["iteration_s"][other] *= 2
     rows["sync_s"][other] *= 2
-    assert np.median(fit_throughput(rows, robust=True).relative_errors(rows[~other])) < 0.01
-    assert np.median(fit_throughput(rows).relative_errors(rows[~other])) > 0.2
+    assert np.median(fit_pollux(rows, robust=True).relative_errors(rows[~other])) < 0.01
+    assert np.median(fit_pollux(rows).relative_errors(rows[~other])) > 0.2

@@ -1,8 +1,9 @@
-"""Pollux's model of the iteration time of data-parallel training, and the measurements to which it is fitted."""
+"""Models of the iteration time of data-parallel training, and the measurements to which they are fitted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,15 +16,47 @@ MEASUREMENT_DTYPE: Final = np.dtype(
         ("gpus", "<i4"),  # [GPU] gang size
         ("batch", "<f8"),  # [samples] on each GPU, > 0
         ("iteration_s", "<f8"),  # [s] of one iteration, > sync_s
-        ("sync_s", "<f8"),  # [s] from the end of the gradient computation until all gradients are reduced, >= 0
+        (
+            "sync_s",
+            "<f8",
+        ),  # [s] from the end of the gradient computation until all gradients are reduced, >= 0, NaN = not known
     ]
 )
 SECONDS: Final = (1e-9, 1e9)  # [s] shortest gradient time and longest iteration time of a valid measurement
 KINDS: Final = ("one GPU", "one machine", "across machines")
+LEAST_WIDER: Final = 0.5  # of RingThroughput.wider: the traffic of a ring of two machines is all on one path
+
+
+class IterationTime:
+    """The part that all models share: gradients are linear in the batch, and overlap synchronisation by a norm."""
+
+    alpha_grad: float
+    beta_grad: float
+    gamma: float
+
+    def gradient_s(self, batch: float | np.ndarray) -> np.ndarray:
+        """Return the time to compute the gradients of ``batch`` samples on each GPU [s]."""
+        return np.asarray(self.alpha_grad + self.beta_grad * np.asarray(batch, float))
+
+    def sync_s(self, gpus: int | np.ndarray, machines: int | np.ndarray) -> np.ndarray:
+        """Return the time to synchronise a gang on an idle network [s]; 0 for one GPU."""
+        raise NotImplementedError
+
+    def iteration_s(
+        self, gpus: int | np.ndarray, machines: int | np.ndarray, batch: float | np.ndarray, passes: int = 1
+    ) -> np.ndarray:
+        """Return the time of an iteration of ``passes`` of ``batch`` samples per GPU [s]; the last one overlaps."""
+        gradient = self.gradient_s(batch)
+        last = overlapped(gradient, self.sync_s(gpus, machines), np.asarray(self.gamma))
+        return (passes - 1) * gradient + last
+
+    def relative_errors(self, rows: np.ndarray) -> np.ndarray:
+        """Return abs(modelled / measured iteration time - 1) of MEASUREMENT_DTYPE rows; float64 [R]."""
+        return np.abs(self.iteration_s(rows["gpus"], rows["machines"], rows["batch"]) / rows["iteration_s"] - 1)
 
 
 @dataclass(frozen=True)
-class Throughput:
+class Throughput(IterationTime):
     """Iteration time as a function of gang size, machines and batch (Qiao et al., OSDI 2021, section 3.2).
 
     Attributes
@@ -42,33 +75,61 @@ class Throughput:
     beta_node: float
     gamma: float
 
-    def gradient_s(self, batch: float | np.ndarray) -> np.ndarray:
-        """Return the time to compute the gradients of ``batch`` samples on each GPU [s]."""
-        return np.asarray(self.alpha_grad + self.beta_grad * np.asarray(batch, float))
-
     def sync_s(self, gpus: int | np.ndarray, machines: int | np.ndarray) -> np.ndarray:
         """Return the time to synchronise a gang on an idle network [s]; 0 for one GPU."""
         more = np.maximum(np.asarray(gpus) - 2, 0)
         local, node = self.alpha_local + self.beta_local * more, self.alpha_node + self.beta_node * more
         return np.where(np.asarray(machines) > 1, node, np.where(np.asarray(gpus) > 1, local, 0.0))
 
-    def iteration_s(
-        self, gpus: int | np.ndarray, machines: int | np.ndarray, batch: float | np.ndarray, passes: int = 1
-    ) -> np.ndarray:
-        """Return the time of an iteration of ``passes`` of ``batch`` samples per GPU [s]; the last one overlaps."""
-        gradient = self.gradient_s(batch)
-        last = overlapped(gradient, self.sync_s(gpus, machines), np.asarray(self.gamma))
-        return (passes - 1) * gradient + last
 
-    def relative_errors(self, rows: np.ndarray) -> np.ndarray:
-        """Return abs(modelled / measured iteration time - 1) of MEASUREMENT_DTYPE rows; float64 [R]."""
-        return np.abs(self.iteration_s(rows["gpus"], rows["machines"], rows["batch"]) / rows["iteration_s"] - 1)
+@dataclass(frozen=True)
+class RingThroughput(IterationTime):
+    """Iteration time of gangs that reduce gradients in a ring, in which each of K GPUs sends 2 (K - 1) / K of them.
+
+    So the slope per GPU falls like 1 / K**2, where that of :class:`Throughput` is a constant. Between two machines the
+    traffic of both directions uses one path; in a ring of three or more, each path has one direction. What limits the
+    traffic is not known from two machines: if it is a machine's card, a third one changes nothing; if it is the path
+    (a flow of a public cloud, a shared medium), a third one halves the time. ``wider`` is then the geometric mean.
+
+    Attributes
+    ----------
+    alpha_grad, beta_grad, gamma : as in :class:`Throughput`
+    local_s : K GPUs in one machine synchronise in 2 (K - 1) / K x local_s [s]
+    network_s : K GPUs in several machines do in 2 (K - 1) / K x (local_s + network_s) [s]
+    wider : factor of network_s on three machines or more
+    unknown : what the measurements do not tell: "local_s", "network_s", "wider", or "growth", that of a ring with K
+    """
+
+    alpha_grad: float
+    beta_grad: float
+    local_s: float
+    network_s: float
+    gamma: float
+    wider: float = 1.0
+    unknown: tuple[str, ...] = ()
+
+    def sync_s(self, gpus: int | np.ndarray, machines: int | np.ndarray) -> np.ndarray:
+        """Return the time to synchronise a gang on an idle network [s]; 0 for one GPU."""
+        rate_s = self.local_s + self.network_s * np.choose(np.minimum(machines, 3) - 1, (0.0, 1.0, self.wider))
+        return 2 * (1 - 1 / np.asarray(gpus)) * rate_s
+
+    def range_s(self, gpus: int, machines: int, batch: float) -> tuple[float, float]:
+        """Return the shortest and the longest iteration that the measurements allow [s]; inf = they do not limit it."""
+        unknown = {name: 0.0 for name in ("local_s", "network_s") if name in self.unknown}
+        low = replace(self, **unknown, wider=LEAST_WIDER if "wider" in self.unknown else self.wider)
+        high = replace(self, wider=1.0 if "wider" in self.unknown else self.wider)
+        if "local_s" in unknown:  # the sum was measured, and a gang in one machine takes no longer
+            high = replace(high, local_s=self.network_s, network_s=0.0)
+        least = float(low.iteration_s(min(gpus, 2) if "growth" in self.unknown else gpus, machines, batch))
+        endless = gpus > 1 and "network_s" in unknown and (machines > 1 or "local_s" in unknown)
+        return least, math.inf if endless else float(high.iteration_s(gpus, machines, batch))
 
 
 def is_measurement(rows: np.ndarray) -> np.ndarray:
     """Return which of the MEASUREMENT_DTYPE rows [R] are valid, so that a model can be fitted to them; bool [R]."""
     good = (rows["gpus"] >= rows["machines"]) & (rows["machines"] >= 1) & (rows["batch"] > 0)
-    good &= (rows["sync_s"] >= 0) & (rows["iteration_s"] - rows["sync_s"] >= SECONDS[0])
+    sync_s = np.nan_to_num(rows["sync_s"], posinf=np.inf)
+    good &= (sync_s >= 0) & (rows["iteration_s"] - sync_s >= SECONDS[0])
     return good & (rows["iteration_s"] <= SECONDS[1])
 
 

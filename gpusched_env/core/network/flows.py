@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import begin
 from gpusched_env.core.state import Run
 from gpusched_env.network import ecmp
-from gpusched_env.network.collectives import ALIKE
+from gpusched_env.network.collectives import ALIKE, KNEE_BYTES, TREE_SHARE
 from gpusched_env.portable.elementary import log2, power
 
 path_hash = kernel(ecmp.path_hash)
 
 
 # Numbers of the collectives, in the order of gpusched_env.network.collectives.COLLECTIVES.
-RING, HIERARCHICAL, TREE, SHARDED, BEST = range(5)
+RING, HIERARCHICAL, TREE, SHARDED, BEST, NCCL_TREE, NVLS, NCCL = range(8)
 
 
 @kernel
@@ -111,6 +112,14 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
 
 
 @helper
+def port_bytes(sim: Run, machines: int, largest: int) -> float:
+    """Return the bytes that NCCL's trees send over a GPU's port / gradient bytes, at the port's full rate."""
+    if sim.world["switch_share"] > 0.0:
+        return (largest + 1.0) / largest / sim.world["switch_share"]
+    return 2.0 if machines > 1 else 2.0 * (largest - 1) / largest
+
+
+@helper
 def price(
     sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:
@@ -122,6 +131,12 @@ def price(
     w = sim.world
     gang, machines = sim.replicas[number]["gpus"], sim.replicas[number]["machines"]
     inside_s = w["gpu_latency_s"]
+    if w["depth_s"][0] >= 0.0:  # begin_flow adds the measured latency
+        inside_s = step_s = 0.0
+    if collective in (NCCL_TREE, NVLS):
+        steps = 2.0 if w["switch_share"] > 0.0 else 2.0 * (largest - 1)
+        sent = min(machines, 4) / 2.0 / TREE_SHARE if machines > 1 else port_bytes(sim, machines, largest)
+        return steps * inside_s + 2.0 * log2(machines) * step_s, sent * gradient_bytes
     if machines == 1 or collective in (RING, SHARDED):
         steps = 2.0 * (gang - 1)
         between = 2.0 * (machines - 1) if machines > 1 else 0.0
@@ -140,6 +155,8 @@ def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
 
     In two-level collectives, all GPUs of a machine send at the same time, and each sends its own part.
     """
+    if collective in (NCCL_TREE, NVLS) and machines > 1:
+        return sim.world["gpu_Bps"] * (min(machines, 4) / 2.0 / port_bytes(sim, machines, largest))
     two_levels = machines > 1 and (collective in (HIERARCHICAL, TREE))
     return sim.world["gpu_Bps"] * (largest if two_levels else 1)
 
@@ -212,9 +229,10 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
     choice = pace["collective"]
     solo = solo_rate(sim, number, cap, False)
     gradient = 0.0 if gang == 1 else pace["gradient_bytes"]
-    if choice == BEST:
+    if choice in (BEST, NCCL):
         best = np.inf
-        for candidate in range(SHARDED):
+        # tuples of one length, for the compiler
+        for candidate in (RING, HIERARCHICAL, TREE) if choice == BEST else (RING, RING, NCCL_TREE):
             rate = min(solo, port_rate(sim, candidate, machines, largest))
             fixed, wire = price(sim, number, candidate, largest, gradient, step_s)
             if (fixed + wire / rate) * ALIKE < best:
@@ -222,8 +240,12 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
                 choice = candidate
     solo = min(solo, port_rate(sim, choice, machines, largest))
     fixed, wire = price(sim, number, choice, largest, gradient, step_s)
+    depth_s = w["depth_s"][1 if machines > 1 else 0]
     if gradient == 0.0:
         fixed = 0.0
+    elif depth_s >= 0.0:  # the measured latency, as in gpusched_env.network.collectives
+        fixed += step_s if machines > 1 else w["gpu_latency_s"]
+        fixed += 2.0 * math.sqrt(depth_s * (wire / solo) * min(1.0, KNEE_BYTES / gradient))
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
     if pace["measured"]:  # treat all measured communication as transfers, which contention slows down
         fixed = 0.0

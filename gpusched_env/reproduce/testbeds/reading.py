@@ -7,9 +7,12 @@ import gzip
 import hashlib
 import importlib
 import io
+import zlib
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,6 +22,8 @@ from gpusched_env.traces.downloads.public_files import data_folder, find
 
 SHIPPED: Final = files("gpusched_env.reproduce.testbeds") / "measured"
 Columns: TypeAlias = dict[str, np.ndarray]
+Chosen: TypeAlias = Callable[[Columns], np.ndarray]
+Noted: TypeAlias = dict[tuple[str, str], np.ndarray]
 
 
 class UnplayableError(GpuschedError):
@@ -31,9 +36,10 @@ class Points:
 
     Parameters
     ----------
-    quantity : what the values are, with its unit, such as "JCT [s]"
+    quantity : what the values are, with its unit, such as "JCT [s]", perhaps with a part: "time [s], > 256 MiB". Its
+        first word selects the metrics (:mod:`gpusched_env.reproduce.testbeds.scoring`)
     groups : group of each value, which the bootstrap draws as a whole: a job, an application, a band, a pair of models
-    predicted, measured : float64 [n]
+    predicted, measured : float64 [n]; a prediction of NaN was refused, and is counted
     totals : values of the whole run, such as "makespan [s]" -> (predicted, measured)
     """
 
@@ -54,73 +60,80 @@ class Measured:
         values, all others say what was measured; ``rows`` = "MODULE:FUNCTION" that reads a file which is no CSV, from
         its bytes to columns
     change : changes a table after it was read; for the test that constants do not depend on values of the test
+    folder : of the files that are shipped
 
     Attributes
     ----------
-    seen : (file, column) -> bool [n], the measured values that were read for calibration
+    seen : row, "" = all rows of a family -> (file, column) -> bool [n], measured values that calibration read for it
+    tested : (file, column) -> bool [n], measured values that were read for the test
     """
 
     listed: Mapping[str, Mapping[str, Any]]
     change: Callable[[str, Columns], Columns] | None = None
-    seen: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    folder: Traversable = SHIPPED
+    seen: dict[str, Noted] = field(default_factory=lambda: defaultdict(dict))
+    tested: Noted = field(default_factory=dict)
     frozen: bool = False
+    tables: dict[str, Columns] = field(default_factory=dict)
 
-    def calibration(self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]) -> Columns:
+    def calibration(self, file: str, columns: Sequence[str], chosen: Chosen, row: str = "") -> Columns:
         """Return columns of the rows on which constants are calibrated.
 
-        ``chosen`` gets the columns that are not measured values, and returns which rows are wanted, bool [n].
+        ``chosen`` gets the columns that are not measured values, and returns which rows are wanted, bool [n]. ``row``
+        of the table has constants of its own, which are the item of this name of those that ``calibrate`` returns.
         """
         if self.frozen:
             raise RuntimeError(f"{file}: constants are frozen; a calibration reads before")
-        found, at = self._read(file, columns, chosen)
-        for column in set(columns) & set(self.listed[file]["values"]):
-            self.seen[file, column] = at | self.seen.get((file, column), np.zeros(len(at), bool))
-        return found
+        return self._read(file, columns, chosen, self.seen[row])
 
-    def test(self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]) -> Columns:
+    def test(self, file: str, columns: Sequence[str], chosen: Chosen) -> Columns:
         """Return columns of rows that are predicted, as :meth:`calibration` does."""
         if not self.frozen:
             raise RuntimeError(f"{file}: the test is read before the constants are frozen")
-        return self._read(file, columns, chosen)[0]
+        return self._read(file, columns, chosen, self.tested)
 
-    def _read(
-        self, file: str, columns: Sequence[str], chosen: Callable[[Columns], np.ndarray]
-    ) -> tuple[Columns, np.ndarray]:
-        table = self.table(file)
-        values = self.listed[file]["values"]
+    def _read(self, file: str, columns: Sequence[str], chosen: Chosen, noted: Noted) -> Columns:
+        table, values = self._table(file), self.listed[file]["values"]
         at = np.asarray(chosen({name: table[name] for name in table if name not in values}), bool)
-        return {name: table[name][at] for name in columns}, at
+        for column in set(columns) & set(values):
+            noted[file, column] = at | noted.get((file, column), np.zeros(len(at), bool))
+        return {name: table[name][at] for name in columns}
 
-    def table(self, file: str) -> Columns:
+    def _table(self, file: str) -> Columns:
         """Return all columns of a file: numbers as float64, else text.
 
         Raises
         ------
         UnplayableError : the file is not there, or is not the one that was published
         """
-        entry = self.listed[file]
-        content = self._content(file, entry)
-        if "rows" in entry:
-            module, _, name = entry["rows"].partition(":")
-            table: Columns = getattr(importlib.import_module(module), name)(content)
-        else:
-            rows = list(csv.DictReader(io.StringIO(content.decode())))
-            table = {name: _numbers([row[name] for row in rows]) for name in rows[0]}
-        return table if self.change is None else self.change(file, table)
+        if file not in self.tables:
+            entry = self.listed[file]
+            content = self._content(file, entry)
+            if "rows" in entry:
+                module, _, name = entry["rows"].partition(":")
+                table: Columns = getattr(importlib.import_module(module), name)(content)
+            else:
+                rows = list(csv.DictReader(io.StringIO(content.decode())))
+                table = {name: _numbers([row[name] for row in rows]) for name in rows[0]}
+            self.tables[file] = table if self.change is None else self.change(file, table)
+        return self.tables[file]
 
     def _content(self, file: str, entry: Mapping[str, Any]) -> bytes:
         if "shipped" in entry:
-            content, expected = (SHIPPED / entry["shipped"]).read_bytes(), entry["sha256"]
+            content, expected = (self.folder / entry["shipped"]).read_bytes(), entry["sha256"]
         else:
             name = entry["public"]
             place, expected = data_folder() / name, find(name).sha256
             packed = place.with_name(place.name + ".gz")
-            if not place.exists() and not packed.exists():
-                raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {name}")
-            content = place.read_bytes() if place.exists() else gzip.decompress(packed.read_bytes())
+            try:
+                content = place.read_bytes() if place.exists() else gzip.decompress(packed.read_bytes())
+            except FileNotFoundError as error:
+                raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {name}") from error
+            except (OSError, EOFError, zlib.error) as error:
+                raise UnplayableError(f"{name} cannot be read ({error}): gpusched traces fetch {name}") from error
         if hashlib.sha256(content).hexdigest() != expected:
             raise UnplayableError(
-                f"{file}: the file is not the published one: its SHA-256 differs from {expected[:12]}"
+                f"{file}: not the published file, whose SHA-256 is {expected[:12]}...: fetch it again"
             )
         return content
 

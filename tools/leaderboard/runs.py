@@ -18,7 +18,7 @@ from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.packing import pack_entry
 from gpusched_env.leaderboard.replaying import Budget
-from gpusched_env.leaderboard.site_entries import Given
+from gpusched_env.leaderboard.standings import Given
 from gpusched_env.leaderboard.tracks import TrackProblem
 from gpusched_env.leaderboard.verifying import played_again, verify_run
 from gpusched_env.reports.curves import completion_times, distribution

@@ -14,8 +14,12 @@ from gymnasium.vector import AutoresetMode
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import lower_bounds, mean_interval, paired_ratio, summarise
-from gpusched_env.portability.episodes import alone, together
-from gpusched_env.portability.problems import (
+from gpusched_env.portable import arrays, elementary, normal
+from gpusched_env.scenarios import WorkloadSpec, get_scenario, list_scenarios
+from gpusched_env.simulator import simulate
+from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload
+from tools.portability.episodes import alone, together
+from tools.portability.problems import (
     ENVIRONMENTS,
     EPISODES,
     KINDS,
@@ -24,10 +28,6 @@ from gpusched_env.portability.problems import (
     schedulers_of,
     small_scenario,
 )
-from gpusched_env.portable import arrays, elementary, normal
-from gpusched_env.scenarios import get_scenario, list_scenarios
-from gpusched_env.simulator import simulate
-from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload
 
 LENGTH: Final = 12  # hexadecimal digits of a digest
 STEPS: Final = 200  # maximum number of steps of an episode of ``environments``
@@ -74,10 +74,12 @@ def arithmetic() -> Digests:
 
 
 def draws() -> Digests:
-    """Workloads of every generator."""
+    """Workloads of every generator, and the times that are drawn for the jobs of one."""
     for name in GENERATORS:
         found = [generate_workload(name, SEED + draw, JOBS).fingerprint() for draw in range(DRAWS)]
         yield name, digest(*found)
+    later = WorkloadSpec("synthetic:philly", jobs=JOBS, noise={}, start_latency="container")
+    yield "noise", digest(later.draw(SEED, None, 64, ("V100",)).fingerprint())
 
 
 def instances() -> Digests:

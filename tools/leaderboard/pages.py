@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpusched_env.leaderboard.site_runs import packed_file
-from gpusched_env.leaderboard.site_tables import Shown, scored, seed_table, track_tables
-from gpusched_env.leaderboard.tracks import TRACKS, Track
+from gpusched_env import __version__
+from gpusched_env.evaluation.tables import heading, unit_of
+from gpusched_env.leaderboard.standings import Shown, scored, track_tables, values
+from gpusched_env.leaderboard.tracks import TRACKS, Track, scored_first
 from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
+from gpusched_env.metrics import Interval
 from gpusched_env.reports.curves import BINS
-from gpusched_env.reports.pages import LIBRARY, SITE_POLICY, asset, page
+from gpusched_env.reports.pages import LIBRARY, POLICY, asset, environment
+from gpusched_env.support.tables import Cell, Heading, Row, Table
+from gpusched_env.support.units import three_digits
+from tools.leaderboard.runs import packed_file
 
 if TYPE_CHECKING:
-    from gpusched_env.leaderboard.site import Built
+    from tools.leaderboard.site import Built
 
+HERE: Final = Path(__file__).parent
+# A page of a site may load files of the site, from a server or from a local disk.
+SITE_POLICY: Final = f"{POLICY}; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'"
 BEST: Final = 5  # number of entries of each track on the index page
 TITLE: Final = "GPU cluster scheduling leaderboard"
-TRACK_SCRIPTS: Final = (LIBRARY, "table.js", "plots.js", "gantt.js", "viewer.js", "track.js")
+TRACK_SCRIPT: Final = "track.js"
+TRACK_SCRIPTS: Final = (LIBRARY, "table.js", "plots.js", "gantt.js", "viewer.js", TRACK_SCRIPT)
 
 
 def write_pages(folder: Path, built: Built) -> None:
@@ -28,7 +38,8 @@ def write_pages(folder: Path, built: Built) -> None:
     assets = folder / "assets"
     assets.mkdir()
     for name in ("style.css", *TRACK_SCRIPTS):
-        (assets / name).write_text(asset(name), encoding="utf-8")
+        text = asset(name) if name != TRACK_SCRIPT else (HERE / "assets" / name).read_text(encoding="utf-8")
+        (assets / name).write_text(text, encoding="utf-8")
     _write(
         folder / "index.html",
         "index.html",
@@ -46,7 +57,9 @@ def write_pages(folder: Path, built: Built) -> None:
 
 
 def _write(path: Path, template: str, tracks: Sequence[Track], **fields: Any) -> None:
-    path.write_text(page(template, policy=SITE_POLICY, tracks=tracks, **fields), encoding="utf-8")
+    filled = environment(HERE / "templates").get_template(template)
+    text = filled.render(version=__version__, policy=SITE_POLICY, tracks=tracks, **fields)
+    path.write_text(text, encoding="utf-8")
 
 
 def _write_track(folder: Path, track: Track, shown: Sequence[Shown], tracks: Sequence[Track]) -> None:
@@ -115,3 +128,22 @@ def _claims(shown: Shown) -> list[tuple[str, str]]:
     }
     known = dict(_checked(shown))
     return [(name, text) for name, text in told.items() if text.strip() and name not in known]
+
+
+def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
+    """Return the table of an entry with one row per seed; each row has a link to the schedule."""
+    metrics = scored_first(metric, shown.runs)
+    units = {
+        name: unit_of(name, [Interval(value, math.nan, math.nan, 1) for value in values(shown.runs, name)])
+        for name in metrics
+    }
+    columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
+    rows = []
+    for number, run in enumerate(shown.runs):
+        cells = [Cell(str(run.seed), run.seed, f"{track_href}#seed={run.seed}&left={shown.key}")]
+        for name in metrics:
+            value = float(values(shown.runs, name)[number])
+            text = three_digits(value / units[name].seconds)
+            cells.append(Cell(text, value if math.isfinite(value) else None))
+        rows.append(Row([*cells, Cell(shown.entry.runs[number].digest[:16])]))
+    return Table("Click on a seed to see its schedule", columns, rows)

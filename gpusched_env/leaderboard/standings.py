@@ -1,4 +1,4 @@
-"""Tables of the site: the entries of a track with their intervals, and the seeds of an entry."""
+"""The entries of a track, ranked and scored, as tables with intervals."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.tables import heading, unit_of
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.scoring import Scored, at_bound, compared, more_is_better, ranked, score_on
-from gpusched_env.leaderboard.site_entries import Given, unique_labels
 from gpusched_env.leaderboard.tracks import Track, scored_first
 from gpusched_env.leaderboard.verifying import LEARNED
 from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_mean
@@ -29,7 +30,43 @@ CLAIMED: Final = "claimed, not checked"
 # Scored metric -> second metric (brief)
 BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s", "deadlines_met": "mean_jct_s"}
 NO_UNIT: Final = Unit("", 1.0)
+LONGEST: Final = 80  # [characters] longest name in tables and plots
 RANDOM: Final = "random"  # spec of the baseline that has a row in every table
+
+
+@dataclass(frozen=True)
+class Given:
+    """An entry with valid format and seal whose claims are not verified yet.
+
+    The decisions are in the file at ``path``; None = a baseline in memory. ``same`` : baselines of the same schedule.
+    """
+
+    entry: Entry
+    path: Path | None
+    baseline: bool
+    same: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Name of the entry in addresses and file names, the first 12 hexadecimal digits of the seal."""
+        return self.entry.sha256[:12]
+
+    @property
+    def name(self) -> Path:
+        """Name of the entry's file; for a baseline in memory, its track and scheduler."""
+        return name_of(self.path or self.entry)
+
+    @property
+    def title(self) -> str:
+        """Title of the entry; if it is empty, the spec; if that is empty, the key. At most LONGEST characters."""
+        about = self.entry.about
+        text = about.title.strip() or self.entry.player.spec.strip() or self.key
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def name_of(source: Path | Entry) -> Path:
+    """Return the name of an entry's file; for a baseline in memory, its track and scheduler."""
+    return source if isinstance(source, Path) else Path(f"{source.track}-{source.player.spec}")
 
 
 @dataclass(frozen=True)
@@ -84,6 +121,20 @@ def standings(
             shown.append(Shown(**vars(group[key]), runs=runs[key], label=labels[key], score=score,
                                checked=key in checked, rank=rank, of=len(group)))  # fmt: skip
     return shown
+
+
+def unique_labels(entries: Iterable[Given]) -> dict[str, str]:
+    """Return key -> unique label of each entry."""
+    found = list(entries)
+    titles = [one.title for one in found]
+    return {
+        one.key: title if titles.count(title) == 1 or (one.baseline and _alone(one, found)) else f"{title} ({one.key})"
+        for one, title in zip(found, titles, strict=True)
+    }
+
+
+def _alone(one: Given, entries: Iterable[Given]) -> bool:
+    return sum(other.baseline and other.title == one.title for other in entries) == 1
 
 
 def shipped_standings(track: Track) -> list[Shown]:
@@ -178,25 +229,6 @@ def _columns(track: Track, metrics: Sequence[str], units: Mapping[str, Unit], br
 def values(runs: Sequence[Scored], name: str) -> np.ndarray:
     """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
     return np.array([run.metrics.get(name, math.nan) for run in runs], float)
-
-
-def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
-    """Return the table of an entry with one row per seed; each row has a link to the schedule."""
-    metrics = scored_first(metric, shown.runs)
-    units = {
-        name: unit_of(name, [Interval(value, math.nan, math.nan, 1) for value in values(shown.runs, name)])
-        for name in metrics
-    }
-    columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
-    rows = []
-    for number, run in enumerate(shown.runs):
-        cells = [Cell(str(run.seed), run.seed, f"{track_href}#seed={run.seed}&left={shown.key}")]
-        for name in metrics:
-            value = float(values(shown.runs, name)[number])
-            text = three_digits(value / units[name].seconds)
-            cells.append(Cell(text, value if math.isfinite(value) else None))
-        rows.append(Row([*cells, Cell(shown.entry.runs[number].digest[:16])]))
-    return Table("Click on a seed to see its schedule", columns, rows)
 
 
 def interval(value: Interval, unit: Unit) -> Cell:

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 import gpusched_env  # noqa: F401 - registers the environments: make_vec knows no module prefix
-from gpusched_env.portability.problems import SEED
+from tools.portability.problems import SEED
 
 INFEASIBLE: Final = 0.05  # share of actions drawn from the whole action space, some of which are refused
 

@@ -4,56 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError
 from gpusched_env.leaderboard.baseline_entries import Baselines, known_baselines, shipped_baselines
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.packing import light
+from gpusched_env.leaderboard.standings import Given, name_of
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.leaderboard.verifying import check_claims
 from gpusched_env.support.files import visible
 
-LONGEST: Final = 80  # [characters] longest name in tables and plots
-
 Refused = tuple[Path, str]  # a file, and the reason why it is not shown
-
-
-@dataclass(frozen=True)
-class Given:
-    """An entry with valid format and seal whose claims are not verified yet.
-
-    The decisions are in the file at ``path``; None = a baseline in memory. ``same`` : baselines of the same schedule.
-    """
-
-    entry: Entry
-    path: Path | None
-    baseline: bool
-    same: tuple[str, ...]
-
-    @property
-    def key(self) -> str:
-        """Name of the entry in addresses and file names, the first 12 hexadecimal digits of the seal."""
-        return self.entry.sha256[:12]
-
-    @property
-    def name(self) -> Path:
-        """Name of the entry's file; for a baseline in memory, its track and scheduler."""
-        return _name(self.path or self.entry)
-
-    @property
-    def title(self) -> str:
-        """Title of the entry; if it is empty, the spec; if that is empty, the key. At most LONGEST characters."""
-        about = self.entry.about
-        text = about.title.strip() or self.entry.player.spec.strip() or self.key
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _name(source: Path | Entry) -> Path:
-    return source if isinstance(source, Path) else Path(f"{source.track}-{source.player.spec}")
 
 
 def entry_files(folder: str | Path) -> list[Path]:
@@ -98,7 +61,7 @@ def read_given(
                 raise EntryError(f"the same entry as {visible(given[one.key].name.name)}")
             given[one.key] = one
         except EntryError as error:
-            refused.append((_name(source), str(error)))
+            refused.append((name_of(source), str(error)))
     return list(given.values()), refused
 
 
@@ -116,17 +79,3 @@ def _absence(track: Track) -> str:
     """Say why entries of a track are not shown; the text names no folder of the machine that builds the site."""
     assert track.windows is not None
     return f"not checked: its track needs the log {track.windows.file}, which was missing when this site was built"
-
-
-def unique_labels(entries: Iterable[Given]) -> dict[str, str]:
-    """Return key -> unique label of each entry."""
-    found = list(entries)
-    titles = [one.title for one in found]
-    return {
-        one.key: title if titles.count(title) == 1 or (one.baseline and _alone(one, found)) else f"{title} ({one.key})"
-        for one, title in zip(found, titles, strict=True)
-    }
-
-
-def _alone(one: Given, entries: Iterable[Given]) -> bool:
-    return sum(other.baseline and other.title == one.title for other in entries) == 1

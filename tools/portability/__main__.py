@@ -1,4 +1,4 @@
-"""``python -m gpusched_env.portability``: run the battery on this machine and compare with the golden digests."""
+"""``python -m tools.portability``: run the battery on this machine and compare with the golden digests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from llvmlite import binding
 
-from gpusched_env.portability.battery import PARTS
+from tools.portability.battery import PARTS
 
 GOLDEN: Final = Path(__file__).with_name("golden.json")
 

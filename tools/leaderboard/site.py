@@ -9,14 +9,14 @@ from typing import Final
 
 from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.leaderboard.entry import Entry
-from gpusched_env.leaderboard.folders import check_folder, whole_folder
-from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given
-from gpusched_env.leaderboard.site_pages import write_pages
-from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_apart, write_lines
-from gpusched_env.leaderboard.site_tables import Shown, standings
+from gpusched_env.leaderboard.standings import Given, Shown, standings
 from gpusched_env.leaderboard.tracks import TRACKS, get_track
 from gpusched_env.reports.pages import need_libraries
 from gpusched_env.support.files import visible
+from tools.leaderboard.folders import check_folder, whole_folder
+from tools.leaderboard.pages import write_pages
+from tools.leaderboard.reading import Refused, entry_files, read_given
+from tools.leaderboard.runs import Replayed, make_folders, replay_apart, write_lines
 
 __all__ = ["MARK", "Built", "build_site", "entry_files"]
 
@@ -59,7 +59,7 @@ def build_site(
     An entry that cannot be read, or whose claims are not true, raises no error. The site lists it as refused, with the
     reason.
     """
-    need_libraries("gpusched leaderboard build")
+    need_libraries("the site of the leaderboard")
     check_folder(Path(out).absolute(), MARK)
     check_workers(workers)
     names = [get_track(name).name for name in tracks] or [track.name for track in TRACKS]

@@ -1,0 +1,149 @@
+"""Pairs of models that share nodes (C1) or a GPU (C2, C3): two numbers per model, fitted to other pairs of them.
+
+A random half of the pairs calibrates, and the other half tests. C3 asks whether the numbers of a V100 hold for other
+GPU types, C3-type fits those of each type.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points, UnplayableError
+from gpusched_env.sharing import PairNumbers, PairRate, fit_pairs, model_of
+from gpusched_env.sharing.interference import MEASURED_XI
+
+FIELDS: Final = PairRate._fields
+# Row of the table -> file, and GPU type and seed of each half
+ROWS: Final[dict[str, tuple[str, list[tuple[str, int]]]]] = {
+    "C1": ("deepshare", [("", 0)]),
+    "C1-20": ("deepshare_again", [("", seed) for seed in range(20)]),
+    "C2": ("lucid", [("", 0)]),
+    "C3": ("gavel", [("P100", 0), ("K80", 0)]),
+    "C3-type": ("gavel", [("P100", 0), ("K80", 0)]),
+}
+
+
+def node_rows(content: bytes) -> Columns:
+    """Read DeepShare's pairs of gangs."""
+    names = ("victim", "aggressor", "rate", "victim_gpus", "aggressor_gpus")
+    rows = csv.DictReader(io.StringIO(content.decode()))
+    return _columns([(n, "", *(row[name] for name in names)) for n, row in enumerate(rows)])
+
+
+def lucid_rows(content: bytes) -> Columns:
+    """Read both rates of each of Lucid's pairs; a job is a model with its batch size and precision."""
+    rows: list[tuple[Any, ...]] = []
+    for n, row in enumerate(csv.DictReader(io.StringIO(content.decode()))):
+        a, b = (f"{row['model' + end]} ({row['batchsize' + end]}, {row['amp' + end]})" for end in "12")
+        rows += [(n, "", a, b, row["speed1"], 1, 1), (n, "", b, a, row["speed2"], 1, 1)]
+    return _columns(rows)
+
+
+def gavel_rows(content: bytes) -> Columns:
+    """Read the pairs of one-GPU jobs that can share a GPU from a throughput file of Gavel."""
+    rows = []
+    for gpu_type in ("v100", "p100", "k80"):
+        for key, beside in json.loads(content)[gpu_type].items():
+            (a, gpus), alone = ast.literal_eval(key), beside.pop("null")
+            for name, rates in beside.items() if gpus == 1 and alone > 0 else ():
+                b = ast.literal_eval(name)[0]
+                rows += [("|".join(sorted((a, b))), gpu_type.upper(), a, b, rates[0] / alone, 1, 1)] * (rates[0] > 0)
+    return _columns(rows)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
+    names = dict.fromkeys(("pair", "gpu_type", "model", "other")) | dict.fromkeys(FIELDS[2:], float)
+    return {
+        name: np.array(column, kind)
+        for (name, kind), column in zip(names.items(), zip(*rows, strict=True), strict=True)
+    }
+
+
+def _chosen(gpu_type: str, seed: int | None = None, second: bool = False) -> Callable[[Columns], np.ndarray]:
+    """Choose the rows of a random half of the pairs of a GPU type, of the second half, or, without a seed, of all."""
+
+    def chosen(table: Columns) -> np.ndarray:
+        here: np.ndarray = table["gpu_type"] == gpu_type
+        if seed is None:
+            return here
+        pairs = np.unique(table["pair"][here])
+        half = np.random.default_rng(seed).permutation(len(pairs))[: len(pairs) // 2]
+        return here & (np.isin(table["pair"], pairs[half]) != second)
+
+    return chosen
+
+
+def _rates(table: Columns) -> list[PairRate]:
+    return [PairRate(*row) for row in zip(*(table[name].tolist() for name in FIELDS), strict=True)]
+
+
+def calibrate(measured: Measured) -> dict[str, Any]:
+    """Fit two numbers per model for each half of each row whose file is there."""
+    constants: dict[str, Any] = {}
+    for row, (file, halves) in ROWS.items():
+        if file not in measured.listed:
+            continue
+        chosen = [_chosen("V100") if row == "C3" else _chosen(gpu_type, seed) for gpu_type, seed in halves]
+        try:
+            constants[row] = [fit_pairs(_rates(measured.calibration(file, FIELDS, rows)))._asdict() for rows in chosen]
+        except UnplayableError:
+            continue  # the row says so when it is played
+    return constants
+
+
+def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
+    """Predict the rates of the pairs of a row under a column."""
+    file, halves = ROWS[row]
+    found: dict[str, tuple[list[PairRate], list[float]]] = {}
+    for number, (gpu_type, seed) in enumerate(halves):
+        tested = _rates(measured.test(file, FIELDS, _chosen(gpu_type, seed, second=True)))
+        rates, predicted = found.setdefault("rate" + f", {gpu_type}" * bool(gpu_type), ([], []))
+        rates += tested
+        if column == "calibrated":
+            numbers = PairNumbers(**constants[row][number])
+            predicted += [numbers.rate(r.model, r.other, r.gpus, r.other_gpus) for r in tested]
+        elif file in UNFITTED:
+            predicted += UNFITTED[file](column, tested, gpu_type, measured)
+    points = []
+    for quantity, (rates, predicted) in found.items():
+        groups = ["|".join(sorted((model_of(r.model), model_of(r.other)))) for r in rates]
+        points += [Points(quantity, groups, np.array(predicted), np.array([r.rate for r in rates]))] * bool(predicted)
+    return points
+
+
+def _of_nodes(column: str, tested: list[PairRate], gpu_type: str, measured: Measured) -> list[float]:
+    """As is: without a network model, gangs do not slow each other down. Floor: other gangs of the same two models."""
+    if column == "floor":
+        others = [[s.rate for s in tested if s[:2] == r[:2] and s is not r] for r in tested]
+        return [float(np.median(rates or [np.nan])) for rates in others]
+    return [1.0] * len(tested) if column == "as is" else []
+
+
+def _of_lucid(column: str, tested: list[PairRate], gpu_type: str, measured: Measured) -> list[float]:
+    """Rules: the sum of the two utilisations alone. Floor: two equal jobs, whose two rates measure one thing."""
+    if column == "as is":
+        return [1.0 / MEASURED_XI] * len(tested)
+    if column == "floor":
+        twice = zip(tested[::2], tested[1::2], strict=True)
+        return [s.rate if r.model == r.other else np.nan for pair in twice for r, s in (pair, pair[::-1])]
+    alone = measured.test("lucid_alone", ("model", "batchsize", "amp", "gpu_util"), lambda t: t["amp"] >= 0)
+    use = {f"{m} ({size:g}, {amp:g})": used / 100 for m, size, amp, used in zip(*alone.values(), strict=True)}
+    return [min(1.0, 1.0 / (use[r.model] + use[r.other])) for r in tested]
+
+
+def _of_gavel(column: str, tested: list[PairRate], gpu_type: str, measured: Measured) -> list[float]:
+    """Rules: the two jobs take turns. Floor: Gavel's other table, in which the rates alone were measured again."""
+    if column != "floor":
+        return [1.0 / MEASURED_XI if column == "as is" else 0.5] * len(tested)
+    again = {r[:2]: r.rate for r in _rates(measured.test("gavel_physical", FIELDS, _chosen(gpu_type)))}
+    return [again.get(r[:2], np.nan) for r in tested]
+
+
+UNFITTED: Final = {"deepshare": _of_nodes, "lucid": _of_lucid, "gavel": _of_gavel}

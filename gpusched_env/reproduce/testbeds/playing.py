@@ -1,0 +1,112 @@
+"""Calibrate each family, freeze the constants, then play the rows of ``testbeds.toml`` and score them."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.reproduce.testbeds.reading import SHIPPED, Measured, Points, UnplayableError
+from gpusched_env.reproduce.testbeds.scoring import Score, score
+from gpusched_env.support.plugins import search_working_folder
+
+HERE: Final = "gpusched_env.reproduce.testbeds"
+FLOOR: Final = "floor"
+COLUMNS: Final = ("as is", "rules", "calibrated")
+QUICK: Final = "left out by --quick"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its entry in the TOML file, and by column its results, or why there are none.
+
+    ``in_sample`` : columns that were tested on what they were calibrated on
+    """
+
+    entry: Mapping[str, Any]
+    points: dict[str, list[Points]] = field(default_factory=dict)
+    scores: dict[str, dict[str, Score]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    in_sample: set[str] = field(default_factory=set)
+
+    def is_luck(self, column: str, metric: str) -> bool:
+        """Whether an error is below its floor."""
+        floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
+        return floor is not None and own is not None and own.loss < floor.loss
+
+
+def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
+    """Return the list of rows, of the package or of a user's TOML file, and its measured values.
+
+    Raises
+    ------
+    GpuschedError : the file cannot be read
+    """
+    try:
+        listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GpuschedError(f"{file}: cannot be read as TOML ({error})") from error
+    return listed, Measured(listed.get("files", {}), folder=file.parent if file else SHIPPED)
+
+
+def family_module(name: str) -> ModuleType:
+    """Import the module of a family: one of this folder, or, if its name has a dot, any."""
+    search_working_folder()
+    try:
+        return importlib.import_module(name if "." in name else f"{HERE}.{name}")
+    except ImportError as error:
+        raise GpuschedError(f"family {name!r}: cannot be imported ({error})") from error
+
+
+def calibrate(rows: list[Row], measured: Measured) -> dict[str, Any]:
+    """Return the constants of each family; rows of a family that has none say why. Then tests can be read."""
+    constants = {}
+    for family in dict.fromkeys(row.entry["family"] for row in rows):
+        try:
+            constants[family] = family_module(family).calibrate(measured)
+        except UnplayableError as error:
+            for row in (row for row in rows if row.entry["family"] == family):
+                row.reasons.update(dict.fromkeys(COLUMNS, str(error)))
+    measured.frozen = True
+    return constants
+
+
+def play_rows(listed: Mapping[str, Any], measured: Measured, quick: bool = False) -> tuple[list[Row], dict[str, Any]]:
+    """Return the played rows, and the constants of each family; rows that cannot be played do not stop the others.
+
+    ``quick`` : leave out rows that the list calls slow
+    """
+    rows = [Row(entry, in_sample=set(entry.get("in_sample", ()))) for entry in listed["rows"]]
+    for row in rows:
+        row.reasons.update(dict.fromkeys(COLUMNS if quick and row.entry.get("slow") else (), QUICK))
+    constants = calibrate([row for row in rows if not row.reasons], measured)
+    for row in (row for row in rows if not row.reasons):
+        _play(row, constants[row.entry["family"]], measured)
+    return rows, constants
+
+
+def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
+    """Play a row under each column, and note which of its values the calibration has seen."""
+    module = family_module(row.entry["family"])
+    for column in (*COLUMNS, FLOOR):
+        measured.tested.clear()
+        try:
+            points = module.play(row.entry["id"], column, constants, measured)
+        except UnplayableError as error:
+            row.reasons[column] = str(error)
+            continue
+        if points:
+            row.points[column], row.scores[column] = points, score(points)
+        if column == COLUMNS[-1] and any(
+            (at & seen[key]).any()
+            for seen in (measured.seen[""], measured.seen[row.entry["id"]])
+            for key, at in measured.tested.items()
+            if key in seen
+        ):
+            row.in_sample.add(column)
