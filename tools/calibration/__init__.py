@@ -1,0 +1,1 @@
+"""Forecasts of the past: do they come true?"""
