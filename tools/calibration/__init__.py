@@ -1,1 +1,1 @@
-"""Forecasts of the past: do they come true?"""
+"""Forecasts of the past, and whether they come true."""
