@@ -370,8 +370,8 @@ class Run(Handle):
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     ratios = array(
-        np.float64, "ratios", "ratios", fill=1.0
-    )  # rate of a job class beside another / rate alone (model "table")
+        np.float64, "profiles", "profiles", fill=1.0
+    )  # rate of a profile beside another / rate alone (model "table")
     busy = array(BUSY_DTYPE, "gpus")  # time for which gangs have held each GPU
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another

@@ -305,7 +305,7 @@ class Instance:
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
         own = Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
         self.room = own if room is None else room.holding(own)
-        self.ratios = ratio_matrix(self.network.contention, workload.profiles.rows["name"].tolist(), self.classes)
+        self.ratios = ratio_matrix(self.network.contention, workload.profiles.rows["name"].tolist())
         self._set_times(table)
         self.sharing_tables: SharingTables | None = None
         if sharing is not None:

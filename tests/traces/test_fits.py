@@ -23,8 +23,8 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import assign_profiles
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, RingThroughput, Throughput
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
+from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, Throughput
+from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux
 from studies.profile_tables import pollux
 from studies.profile_tables.__main__ import Settings, main
 from studies.profile_tables.fitting import fit_table

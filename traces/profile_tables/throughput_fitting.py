@@ -115,8 +115,11 @@ def _fitted(
 
     def residuals(chosen: np.ndarray) -> np.ndarray:
         found = model(chosen)
-        iteration_s = found.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
-        ratios = [found.gradient_s(rows["batch"][known]) / gradient_s, iteration_s / rows["iteration_s"]]
+        gradients, sync_s = found.gradient_s(rows["batch"]), found.sync_s(rows["gpus"], rows["machines"])
+        longer, shorter = np.maximum(gradients, sync_s), np.minimum(gradients, sync_s)
+        # NumPy's powers are faster than portable ones, and the solver is not portable either
+        iteration_s = longer * (1 + (shorter / longer) ** found.gamma) ** (1 / found.gamma)
+        ratios = [gradients[known] / gradient_s, iteration_s / rows["iteration_s"]]
         errors = np.log(np.concatenate(ratios))
         if robust:  # the square of what is returned is the loss
             errors = np.sign(errors) * TOLERANCE * np.sqrt(np.log1p((errors / TOLERANCE) ** 2))

@@ -13,70 +13,114 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
-from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, IterationTime, RingThroughput, Throughput
+from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Points
+from gpusched_env.traces.profile_tables.throughput import (
+    LEAST_WIDER,
+    MEASUREMENT_DTYPE,
+    IterationTime,
+    RingThroughput,
+    Throughput,
+)
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
 TIMES: Final = ["step_time", "sync_time"]
 SETTINGS: Final = ["machines", "gpus", "batch", "placement"]
-Read = Callable[[str, Sequence[str], Callable[[Columns], np.ndarray]], Columns]
+MEDIAN: Final = np.nan  # stands for the median of the measured batches
+# Row -> its files are named FOLDER/APPLICATION...; a column, and its largest value in the calibration
+SPLITS: Final = {
+    "S1-one-machine": ("T4", "machines", 1),
+    "S1-two-machines": ("T4", "machines", 2),
+    "S1-gpus": ("T4", "gpus", 8),
+    "S1-batch": ("T4", "batch", MEDIAN),
+    "S2-rtx-one-machine": ("RTX2080Ti", "machines", 1),
+    "S2-rtx-two-machines": ("RTX2080Ti", "machines", 2),
+    "S2-rtx-gpus": ("RTX2080Ti", "gpus", 8),
+    "S2-rtx-batch": ("RTX2080Ti", "batch", MEDIAN),
+    "S2-a100-one-machine": ("A100", "machines", 1),
+    "S2-a100-gpus": ("A100", "gpus", 8),
+    "S2-a100-batch": ("A100", "batch", MEDIAN),
+    "S3-elasticflow-a100": ("elasticflow-A100", "gpus", 8),
+    "S3-elasticflow-t4": ("elasticflow-T4", "gpus", 8),
+    "S3-gavel-v100": ("gavel-v100", "gpus", 4),
+    "S3-gavel-p100": ("gavel-p100", "gpus", 4),
+    "S3-gavel-k80": ("gavel-k80", "gpus", 4),
+}
+Read = Callable[[str, Sequence[str], Chosen], Columns]
 
 
 def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit the product's present model ("as is") and the ring to the calibration rows of each application."""
     found: dict[str, Any] = {}
-    for row in dict.fromkeys(file.split("/")[0] for file in _listed(measured)):
+    for row in SPLITS:
         for group, files in _groups(measured, row).items():
-            rows, _ = _gangs(measured.calibration, measured, files, test=False)
+            rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
             fits = {"as is": fit_pollux(rows), "calibrated": fit_throughput(rows)}
             found.setdefault(row, {})[group] = {column: _rounded(fit) for column, fit in fits.items()}
     return found
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
-    """Predict the test rows. The floor is by how much two gangs with as many GPUs on their machines differ."""
+    """Predict the test rows. The floor is by how much two gangs with as many GPUs on their machines differ.
+
+    If the calibration does not tell of the network, no time is predicted (NaN), except on a condition, which is a part.
+    If it does not tell what limits two machines, both ends of what is possible are parts.
+    """
     if column == "rules":
         return []
-    groups: list[str] = []
-    predicted, times = [np.empty(0)], [np.empty(0)]
+    found: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
     for group, files in _groups(measured, row).items():
-        rows, placements = _gangs(measured.test, measured, files, test=True)
+        rows, placements = _gangs(measured.test, row, files, test=True)
         seconds = rows["iteration_s"]
         if column == "floor":
             first, second = _repeats(rows, placements)
-            modelled, seconds = seconds[first], seconds[second]
+            cases, seconds = {"": seconds[first]}, seconds[second]
         else:
             law: type[IterationTime] = RingThroughput if column == "calibrated" else Throughput
-            model = law(**constants[row][group][column])
-            modelled = model.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
-        groups += [group] * len(seconds)
-        predicted.append(modelled)
-        times.append(seconds)
-    return [Points("time [s]", groups, np.concatenate(predicted), np.concatenate(times))] if groups else []
+            cases = _cases(law(**constants[row][group][column]), rows)
+        for part, modelled in cases.items():
+            found.setdefault(part, []).append((group, modelled, seconds))
+    return [
+        Points(
+            f"time [s]{part}",
+            [group for group, _, seconds in each for _ in seconds],
+            np.concatenate([modelled for _, modelled, _ in each]),
+            np.concatenate([seconds for _, _, seconds in each]),
+        )
+        for part, each in found.items()
+    ]
 
 
-def _listed(measured: Measured) -> list[str]:
-    """Return the files ROW/APPLICATION or ROW/APPLICATION/KIND; their ``split`` names a column and its last value.
+def _cases(model: IterationTime, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Return part of the quantity -> predicted times [s]."""
 
-    A file has a name for each row of the table, because a row's calibration may be another row's test.
-    """
-    return [file for file, entry in measured.listed.items() if "split" in entry]
+    def times(one: IterationTime) -> np.ndarray:
+        return one.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
+
+    if not isinstance(model, RingThroughput):
+        return {"": times(model)}
+    if "network_s" in model.unknown and (rows["machines"] > 1).any():
+        return {"": np.full(len(rows), np.nan), ", network as fast as a machine": times(model)}
+    cases = {"": times(model)}
+    if "wider" in model.unknown and (rows["machines"] > 2).any():
+        for part, wider in ((", paths limit", LEAST_WIDER), (", cards limit", 1.0)):
+            cases[part] = times(dataclasses.replace(model, wider=wider))
+    return cases
 
 
 def _groups(measured: Measured, row: str) -> dict[str, list[str]]:
     """Return application -> its files."""
     groups: dict[str, list[str]] = {}
-    for file in _listed(measured):
-        name, group, *_ = file.split("/")
-        if name == row:
-            groups.setdefault(group, []).append(file)
+    for file in measured.listed:
+        folder, _, name = file.partition("/")
+        if folder == SPLITS[row][0]:
+            groups.setdefault(name.partition("/")[0], []).append(file)
     return groups
 
 
-def _gangs(read: Read, measured: Measured, files: Sequence[str], test: bool) -> tuple[np.ndarray, np.ndarray]:
+def _gangs(read: Read, row: str, files: Sequence[str], test: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the MEASUREMENT_DTYPE rows of one side of the split, each once, and the placement of each."""
-    by, most = measured.listed[files[0]]["split"]
-    if most == "median":
+    _, by, most = SPLITS[row]
+    if np.isnan(most):
         most = np.median(np.unique(np.concatenate([read(file, ["batch"], _every)["batch"] for file in files])))
 
     def chosen(table: Columns) -> np.ndarray:
@@ -151,7 +195,7 @@ def gavel_rates(content: bytes) -> Columns:
             if batch and rate > 0 and not (apart and gpus == 1):
                 sync_s = np.nan if gpus > 1 else 0.0
                 rows.append((2 if apart else 1, gpus, float(batch.rstrip(")")), gpus / rate, sync_s))
-                groups.append(f"S3-gavel-{gpu_type}/{family}")
+                groups.append(f"gavel-{gpu_type}/{family}")
     return _columns(rows, [""] * len(rows)) | {"group": np.array(groups)}
 
 
