@@ -50,11 +50,7 @@ class MaskedDQN(DQN):
         super().__init__(MaskedQPolicy, env, **options)
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[np.ndarray, Any]:
         """Return actions; with the probability of exploration, draw them among the feasible ones."""
         if deterministic or self._generator.random() >= self.exploration_rate:
