@@ -12,8 +12,6 @@ import torch
 from stable_baselines3 import DQN
 from stable_baselines3.dqn.policies import MultiInputPolicy, QNetwork
 
-__all__ = ["MaskedDQN"]
-
 MASK: Final = "action_mask"
 WORTHLESS: Final = -1e9  # value of an infeasible action
 
