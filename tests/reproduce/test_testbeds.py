@@ -150,14 +150,13 @@ def calibrated() -> tuple[dict[str, Any], Measured]:
         return constants_of(None)
 
 
-@pytest.mark.parametrize("seed", range(2))
 def test_constants_of_the_package_see_no_value_of_the_test(
-    seed: int, calibrated: tuple[dict[str, Any], Measured], monkeypatch: pytest.MonkeyPatch
+    calibrated: tuple[dict[str, Any], Measured], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     constants, measured = calibrated
     if SHARED.exists():
         monkeypatch.setenv("GPUSCHED_DATA", str(SHARED))
-    again, changed = constants_of(None, unread_changed(measured, seed))
+    again, changed = constants_of(None, unread_changed(measured, 0))
     assert json.dumps(again) == json.dumps(constants)  # to the last bit
     assert {row: set(read) for row, read in changed.seen.items()} == {r: set(read) for r, read in measured.seen.items()}
 
@@ -168,14 +167,13 @@ def test_constants_of_one_row_see_no_value_of_another(
     """Of rows with constants of their own: their tests overlap with what calibrates other rows of the family."""
     constants, measured = calibrated
     rows = sorted(set(measured.seen) - {""})
-    if not SHARED.exists():
+    if not rows:
         pytest.skip("the shared logs are not here")
     monkeypatch.setenv("GPUSCHED_DATA", str(SHARED))
-    for seed, row in enumerate(rows[:: max(len(rows) // 2, 1)]):
-        again, _ = constants_of(None, unread_changed(measured, seed, row), row)
-        for family, of in again.items():
-            assert json.dumps(of[row]) == json.dumps(constants[family][row])
-            assert of != constants[family]  # the others may have changed, and have
+    again, _ = constants_of(None, unread_changed(measured, 0, rows[0]), rows[0])
+    for family, of in again.items():
+        assert json.dumps(of[rows[0]]) == json.dumps(constants[family][rows[0]])
+        assert of != constants[family]  # those of other rows have seen changes
 
 
 def test_each_phase_refuses_the_reads_of_the_other(mine: Path) -> None:
