@@ -162,11 +162,12 @@ def described(data: dict[str, Any]) -> list[str]:
 
 
 def markdown(data: dict[str, Any]) -> str:
-    """Return the table as Markdown, without details."""
-    lines = [*described(data), "", f"| {' | '.join(HEADINGS)} |", "|---|--:|--:|--:|---|"]
+    """Return the table as Markdown, without details and spreads; a target that is reached stands alone."""
+    lines = [*described(data), "", f"| {' | '.join((HEADINGS[0], HEADINGS[1], HEADINGS[3]))} |", "|---|--:|---|"]
     for part, rows in parts(data, details=False).items():
-        lines.append(f"| **{part}** | | | | |")
-        lines += [f"| {' | '.join(row)} |" for row in rows]
+        lines.append(f"| **{part}** | | |")
+        for what, median, _, target, told in rows:
+            lines.append(f"| {what} | {median} | {', '.join(filter(None, (target, told.replace('reached', ''))))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -30,9 +30,12 @@ VARIES: Final = re.compile(r"(machine|rack|network|\d+)")
 
 
 def markdown_rows(columns: Sequence[Column]) -> list[str]:
-    """Return the Markdown table of an array's columns; those that differ in one tier or number alone share a row."""
+    """Return the Markdown table of an array's columns; those that differ in one tier or number alone share a row.
+
+    Only then the columns have numbers; otherwise their order tells these.
+    """
     scaled = any(one.scale for one in columns)
-    rows = ["| # | column | meaning |" + " scale |" * scaled, "|---|---|---|" + "---|" * scaled]
+    rows = []
     left = dict(enumerate(columns))
     while left:
         first = VARIES.split(left[min(left)].meaning)
@@ -44,11 +47,13 @@ def markdown_rows(columns: Sequence[Column]) -> list[str]:
                 first[at] = f"{', '.join(values[:-1])} or {values[-1]}"
                 break
         names = ", ".join(f"`{left[i].name}`" for i in alike)
-        cells = [", ".join(map(str, alike)), names, "".join(first), *[left[min(left)].scale] * scaled]
-        rows.append(f"| {' | '.join(cells)} |")
+        cells = [names, "".join(first), *[left[min(left)].scale] * scaled]
+        rows.append((", ".join(map(str, alike)), *cells))
         for i in alike:
             del left[i]
-    return rows
+    numbered = len(rows) < len(columns)
+    head = [("#", "column", "meaning", *["scale"] * scaled), ("---",) * (3 + scaled)]
+    return [f"| {' | '.join(cells if numbered else cells[1:])} |" for cells in (*head, *rows)]
 
 
 def _alike(one: Column, other: Column, at: int) -> bool:

@@ -2,132 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.draws import normal
 from gpusched_env.problem.workload import START_LATENCY, Workload
-from gpusched_env.support.units import LATEST_S
 
+NOISE: Final = {"worker": 0.04196, "step": 0.05245, "jobs": 0.5048}  # of synchronous jobs of Alibaba PAI
 MOST_SIGMA: Final = 1.0  # of a lognormal factor: a coefficient of variation of 131 %
-Quantiles: TypeAlias = Sequence[Sequence[float]]
-
-# Latency of a start by its kind: pairs of a probability and the quantile [s].
-START_LATENCIES: Final[dict[str, Quantiles]] = {
-    # The process stays alive, and its group of workers changes: 0.7 to 4.2 s on 8 A100 nodes (ElasticFlow, ASPLOS
-    # 2023, figure 12b), in whole seconds.
+# Latency of a first start by its kind: probabilities, and the quantiles [s] there.
+START_LATENCIES: Final = {
+    # The process stays alive: 0.7 to 4.2 s on A100 (ElasticFlow, ASPLOS 2023, figure 12b), in whole seconds.
     "warm": ((0.0, 1.0), (1.0, 4.0)),
-    # A new process: median, least and most of eight models on 64 V100 (Muri, SIGCOMM 2022), fitted to its run times.
-    "process": ((0.0, 8.3), (0.5, 28.35), (1.0, 61.3)),
-    # A new container: the first 400 jobs of Acme Kalos (NSDI 2024), 302 nodes of 8 A100, nearly empty. Without the
-    # start of the process, which is part of the run times of that log.
-    "container": ((0.0, 7.0), (0.1, 8.0), (0.5, 11.0), (0.9, 27.1), (0.99, 166.8), (1.0, 306.0)),
+    # A new process: least, median and most of eight models on V100, fitted to the run times of Muri (SIGCOMM 2022).
+    "process": ((0.0, 0.5, 1.0), (8.3, 28.35, 61.3)),
+    # A new container, without the start of its process: the first 400 jobs of Acme Kalos (NSDI 2024), nearly empty.
+    "container": ((0.0, 0.1, 0.5, 0.9, 0.99, 1.0), (7.0, 8.0, 11.0, 27.1, 166.8, 306.0)),
 }
+# J. F. Hart et al., "Computer Approximations", 1968, function 5666: P(Z > x) exp(x^2 / 2) as a quotient of polynomials.
+ABOVE: Final = (
+    3.52624965998911e-2, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871, 221.213596169931,
+    220.206867912376,
+)  # fmt: skip
+BELOW: Final = (
+    8.83883476483184e-2, 1.75566716318264, 16.064177579207, 86.7807322029461, 296.564248779674, 637.333633378831,
+    793.826512519948, 440.413735824752,
+)  # fmt: skip
+FAR: Final = 7.0  # standard deviations at which the normal distribution ends
+NODES: Final = 6  # of the quadrature for each standard deviation
 
 
-def draw_noise(
-    workload: Workload, rng: np.random.Generator, worker: float = 0.04196, step: float = 0.05245, jobs: float = 0.5048
-) -> Workload:
+def draw_noise(workload: Workload, rng: np.random.Generator, **sigmas: float) -> Workload:
     """Multiply run times by how much slower a synchronous gang is than a worker on average.
 
     Each GPU has a worker. In each step it is slower by a factor of its own, drawn once, times a factor of this step;
     both are lognormal, of mean 1 and log-sigmas ``worker`` and ``step``. A step lasts as long as its slowest worker.
-    The factor of a job is the expectation of this maximum over many steps, given its workers' factors. That of a job
-    of one GPU is its worker's, 1 on average. Jobs of several sizes keep the factor of the one that they request.
-
-    Some jobs are noisier than others: the log-sigmas of a job are multiplied by a lognormal number of mean 1 and
-    log-sigma ``jobs``, and then at most MOST_SIGMA. The defaults are those of synchronous jobs of Alibaba PAI.
-
-    Raises
-    ------
-    WorkloadError : a log-sigma is not a number from 0 to MOST_SIGMA
+    The factor of a job is the expectation of this maximum over many steps, given its workers' factors; that of a job
+    of one GPU is its worker's. The log-sigmas of a job are multiplied by a lognormal number of mean 1 and log-sigma
+    ``jobs``, and then at most MOST_SIGMA. Jobs of several sizes keep the factor of the size that they request.
     """
-    check_noise({"worker": worker, "step": step, "jobs": jobs})
+    check_noise(sigmas)
+    of = NOISE | sigmas
     gang = workload.jobs["gpus"].astype(np.int64)
-    level = arrays.exp(jobs * normal(rng, len(gang)) - 0.5 * jobs * jobs)
-    workers, steps = (np.minimum(level * sigma, MOST_SIGMA) for sigma in (worker, step))
+    level = arrays.exp(of["jobs"] * normal(rng, len(gang)) - 0.5 * of["jobs"] ** 2)
+    workers, steps = (np.minimum(level * of[name], MOST_SIGMA) for name in ("worker", "step"))
     workers = np.repeat(workers, gang)
     logs = workers * normal(rng, len(workers)) - 0.5 * workers * workers
-    factor = slowest_workers(gang, logs, steps)
+    first, factor = np.cumsum(gang) - gang, np.empty(len(gang))
+    for size in np.unique(gang):
+        rows = np.flatnonzero(gang == size)
+        factor[rows] = slowest(logs[first[rows] + np.arange(size)[:, None]], steps[rows])
     work = {name: workload.jobs[name] * factor for name in ("iterations", "duration_s")}
     return workload.unchecked_columns(**work)
 
 
-def slowest_workers(gang: np.ndarray, logs: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """float64 [J]: mean time of a synchronous step of each gang; that of a worker of factor 1 is 1.
+def slowest(logs: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """float64 [n]: E[max over workers of factor x S] of n gangs.
 
-    Parameters
-    ----------
-    gang : int64 [J], numbers of workers
-    logs : float64 [sum of gang], logarithms of the factors of the workers, gang by gang
-    step : float64 [J], log-sigmas of the factors of steps
+    ``logs`` [workers, n] are logarithms of the factors; S are lognormal, of mean 1 and log-sigmas ``step`` [n]. With
+    the largest factor w and the distribution G of the maximum's log, in units of ``step`` above that of w, this is
+    w + w step exp(-step^2 / 2) x integral of exp(step u) (P(Z <= u) - G(u)) du. The integrand vanishes fast on both
+    sides, so the trapezoidal rule converges exponentially.
     """
-    from gpusched_env.portable.slowest import Gangs, slowest_each
-
-    found = np.empty(len(gang))
-    slowest_each(Gangs(gang=gang, logs=logs, step=step, found=found))
-    return found
-
-
-def expected_slowest(workers: int, sigma: np.ndarray) -> np.ndarray:
-    """float64 [n]: E[max] of as many independent lognormal times, of mean 1 and log-sigmas ``sigma`` [n]."""
-    return slowest_workers(np.full(len(sigma), workers), np.zeros(workers * len(sigma)), np.asarray(sigma, float))
+    top, found = logs.max(axis=0), np.zeros(len(step))
+    if len(logs) > 1:
+        apart = (top - logs) / np.maximum(step, 1e-300)
+        for u in np.arange(-FAR * NODES, FAR * NODES + 1) / NODES:
+            below = np.multiply.accumulate(_normal_cdf(u + apart))[-1]
+            found += arrays.exp(step * u) * (_normal_cdf(u) - below)
+    return arrays.exp(top) * (1.0 + step * arrays.exp(-0.5 * step * step) * found / NODES)
 
 
-def check_noise(parameters: Mapping[str, Any]) -> None:
+def _normal_cdf(x: Any) -> Any:
+    """Probability that a standard normal number is at most x, to 1e-12; the same bits on every machine."""
+    z, above, below = np.minimum(np.abs(x), FAR), 0.0, 0.0
+    for coefficient in ABOVE:
+        above = above * z + coefficient
+    for coefficient in BELOW:
+        below = below * z + coefficient
+    tail = np.where(z < FAR, arrays.exp(-0.5 * z * z) * above / below, 0.0)
+    return np.where(np.less(x, 0.0), tail, 1.0 - tail)
+
+
+def check_noise(sigmas: Mapping[str, Any]) -> None:
     """Refuse unknown or wrong parameters of :func:`draw_noise`."""
-    for name, value in parameters.items():
-        if name not in ("worker", "step", "jobs"):
-            raise WorkloadError(f"noise: no parameter {name!r}; known are worker, step, jobs")
+    for name, value in sigmas.items():
+        if name not in NOISE:
+            raise WorkloadError(f"noise: no parameter {name!r}; known are {', '.join(NOISE)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_SIGMA:
             raise WorkloadError(f"noise: {name} is {value!r}: it must be a log-sigma from 0 to {MOST_SIGMA:g}")
 
 
-def draw_start_latency(workload: Workload, rng: np.random.Generator, latency: Mapping[str, Any]) -> Workload:
-    """Give each job the time for which it holds its GPUs at its first start before it makes progress [s].
-
-    ``latency`` is ``{"kind": KIND}``, one of START_LATENCIES, or ``{"quantiles": [[probability, seconds], ...]}``. It
-    adds to ``semantics.start_s``.
-    """
-    drawn_s = latency_at(checked_latency(latency), rng.random(len(workload)))
-    return workload.unchecked_replace(attributes={**workload.attributes, START_LATENCY: drawn_s})
+def draw_start_latency(workload: Workload, rng: np.random.Generator, kind: str) -> Workload:
+    """Give each job the time for which it holds its GPUs at its first start before it makes progress [s]."""
+    told = {**workload.attributes, START_LATENCY: latency_at(kind, rng.random(len(workload)))}
+    return workload.unchecked_replace(attributes=told)
 
 
-def latency_at(quantiles: Quantiles, probability: np.ndarray) -> np.ndarray:
+def latency_at(kind: str, probability: np.ndarray) -> np.ndarray:
     """Quantiles of a latency [s]; between those that are known, its logarithm is interpolated linearly."""
-    at, seconds = np.array(quantiles, float).T.copy()
+    at, seconds = map(np.array, START_LATENCIES[kind])
     return arrays.exp(arrays.interpolated(probability, at, arrays.log(seconds)))
-
-
-def checked_latency(latency: Mapping[str, Any]) -> Quantiles:
-    """Return the quantiles of a distribution that is given as for :func:`draw_start_latency`.
-
-    Raises
-    ------
-    WorkloadError : unknown kind, or no pairs of ascending probabilities from 0 to 1 and of seconds that do not descend
-    """
-    match latency:
-        case {"kind": str(kind), **others} if not others:
-            if kind not in START_LATENCIES:
-                raise WorkloadError(f"start_latency: {unknown_name('kind', kind, START_LATENCIES)}")
-            return START_LATENCIES[kind]
-        case {"quantiles": list() | tuple() as pairs, **others} if not others and _rise(pairs):
-            return pairs
-    raise WorkloadError(
-        f"start_latency is {dict(latency)}: give a kind ({', '.join(START_LATENCIES)}), or quantiles, pairs of a "
-        "probability and seconds > 0 that ascend, from probability 0 to 1, such as [[0, 7], [0.5, 11], [1, 306]]"
-    )
-
-
-def _rise(pairs: Sequence[Any]) -> bool:
-    """Whether these are pairs of numbers that :func:`latency_at` can interpolate."""
-    try:
-        at, seconds = np.array(pairs, float).T
-    except (TypeError, ValueError):
-        return False
-    ends = len(at) > 1 and (at[0], at[-1]) == (0.0, 1.0) and seconds[0] > 0 and seconds[-1] <= LATEST_S
-    return bool(ends and (np.diff(at) > 0).all() and (np.diff(seconds) >= 0).all())

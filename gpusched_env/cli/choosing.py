@@ -152,9 +152,9 @@ class Problem(Jobs, Wires):
     """Cost of a preemption: zero, tiresias62, pollux30, warm, process, container (docs/scenarios.md), or the seconds of
     checkpoint and restore, such as 30/30."""
     start_latency: Annotated[str | None, typer.Option(metavar="KIND")] = None
-    """What the first start of a job takes besides semantics.start_s, drawn for each job: warm, process, container."""
+    """What first starts take besides semantics.start_s, drawn for each job: warm, process or container."""
     noise: bool = False
-    """Synchronous gangs wait for their slowest worker, whose speed is drawn (docs/scenarios.md)."""
+    """Gangs wait for their slowest worker, whose speed is drawn (docs/scenarios.md)."""
     sharing: Annotated[str | None, typer.Option(metavar="FIELD=VALUE,...|none")] = None
     """Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as source=synthetic,seed=1
     or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields that are not given keep their
@@ -177,8 +177,8 @@ class Problem(Jobs, Wires):
         """Return what is given as fields of a WorkloadSpec."""
         given = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
         given |= {"ignore_types": self.ignore_types or None, "ignore_nodes": self.ignore_nodes or None}
-        given |= {"measured_on": self.measured_on, "noise": {} if self.noise else None}
-        given["start_latency"] = None if self.start_latency is None else {"kind": self.start_latency}
+        given |= {"measured_on": self.measured_on, "start_latency": self.start_latency}
+        given["noise"] = {} if self.noise else None
         return super().changes() | {name: value for name, value in given.items() if value is not None}
 
     def chosen(self) -> Scenario:

@@ -74,8 +74,7 @@ def _in_words(changes: dict[str, Any]) -> list[str]:
         parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
     parts += [name.replace("_", " ") for name in changes if name.startswith("ignore_")]
     parts += ["noise"] * ("noise" in changes)
-    parts += [f"start latency {changes['start_latency']['kind']}"] if "start_latency" in changes else []
-    for name in ("profiles", "measured_on"):
+    for name in ("profiles", "measured_on", "start_latency"):
         if name in changes:
             parts.append(f"{name.replace('_', ' ')} {changes[name]}")
     return parts

@@ -113,7 +113,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
         ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
-        ("calm", "<i8"),  # what had happened (events.happened) when all gangs were restarted last
+        ("calm", "<i8"),  # count of what had happened when all gangs restarted last; -1 = a scheduler lets them restart
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
@@ -370,8 +370,8 @@ class Run(Handle):
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     ratios = array(
-        np.float64, "ratios", "ratios", fill=1.0
-    )  # rate of a job class beside another / rate alone (model "table")
+        np.float64, "profiles", "profiles", fill=1.0
+    )  # rate of a profile beside another / rate alone (model "table")
     busy = array(BUSY_DTYPE, "gpus")  # time for which gangs have held each GPU
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another

@@ -1,7 +1,4 @@
-"""The tracks of the leaderboard, which are a few problems on which schedulers differ.
-
-A track never changes; a replacement gets a new version in its name.
-"""
+"""The tracks of the leaderboard, which ``tracks.toml`` lists."""
 
 from __future__ import annotations
 
@@ -12,17 +9,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError, unknown_name
 from gpusched_env.event_log import EventLog
 from gpusched_env.leaderboard.scoring import Scored
 from gpusched_env.metrics import TENANT_COLUMNS, Window, summarise, tenant_summary
-from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
-from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
-from gpusched_env.support.files import file_digest
+from gpusched_env.scenarios import Scenario, get_scenario, list_scenarios, scenario_from_dict
+from gpusched_env.support.files import file_digest, toml_beside
 from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
 
@@ -42,7 +38,6 @@ METRICS: Final = (
 )
 # Metrics by which a track can score entries, because they have bounds or are shares -> description
 SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan", "deadlines_met": "share of deadlines met"}
-DAY: Final = 86_400.0  # [s]
 FIFO: Final = "fifo"
 
 
@@ -222,86 +217,14 @@ def _read_once(source: str) -> Workload:
     return read_trace(source)[0]
 
 
-TRACKS: Final = (
-    Track(
-        "general-v1",
-        "General",
-        "Bursty jobs on 64 GPUs of one type. Order and preemption matter most, placement a little.",
-        "philly-64-v1",
-    ),
-    Track(
-        "general-v2",
-        "General, in steady state",
-        "A steady stream of gangs on four racks, 10:1 oversubscribed. Order, preemption and placement matter.",
-        "steady-64-v0",
-        reports=40,
-        reference="dally",
-        also=(
-            "srsf:placement=consolidate",
-            "las-2d:placement=consolidate,round_s=1200",
-            "fifo-skip:placement=consolidate",
-            "learned:steady-64,untrained=on",  # plays feasible actions of its environment, drawn uniformly
-        ),
-    ),
-    Track(
-        "network-v1",
-        "Network",
-        "Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed. Placement matters most.",
-        "leaf-spine-256-v1",
-    ),
-    Track(
-        "ring-all-reduce-v0",
-        "Ring all-reduce",
-        "All jobs arrive at time 0; servers of 4 to 32 GPUs at one switch. Gangs that span servers contend.",
-        "rar-160-v0",
-        metric="makespan_s",  # the objective of the paper
-    ),
-    Track(
-        "heterogeneous-v1",
-        "Heterogeneous",
-        "Three GPU types, whose relative speeds depend on the model; all jobs arrive at time 0. GPU types matter most.",
-        "hadar-60gpu-v1",
-    ),
-    Track(
-        "sharing-v1",
-        "Sharing",
-        "Jobs may share GPUs; an iteration then takes 1.5 times as long. Which jobs share GPUs matters most.",
-        "bsbf-sim-240-v1",
-    ),
-    Track(
-        "elastic-v0",
-        "Elastic",
-        "Schedulers choose the number of GPUs of each job, and change it at a cost.",
-        "pollux-64-v0",
-    ),
-    Track(
-        "slo-v0",
-        "Deadlines",
-        "Four of five jobs have a deadline. Schedulers choose sizes, and may refuse jobs. Deadlines matter most.",
-        "slo-v0",
-        metric="deadlines_met",
-    ),
-    Track(
-        "tenants-v0",
-        "Tenants",
-        "Three queues lend GPUs to each other, and each sends its jobs in bursts. Order, quotas and preemption matter.",
-        "cohort-256-v0:jobs=2000",  # half the jobs of the scenario: its entries take half the space
-    ),
-    Track(
-        "philly-log-v0",
-        "Philly log",
-        "Consecutive windows of 3.6 days of a virtual cluster of the Philly log. Schedulers do not know run times.",
-        Scenario(
-            name="philly-log-v0",
-            description="A window of the Philly log, as published by Muri, on 256 GPUs.",
-            groups=(NodeGroup(32, 8, nodes_per_rack=8),),
-            workload=WorkloadSpec("muri:@muri/trace2.csv", max_gpus=128),
-            seeds=Seeds(train=(0, 9), validation=(9, 12), report=(12, 22)),
-        ),
-        clairvoyant=False,
-        windows=LogWindows("muri", "muri/trace2.csv", first_s=10 * DAY, length_s=3.6 * DAY),
-    ),
-)
+def _track(name: str, entry: dict[str, Any]) -> Track:
+    if isinstance(entry["scenario"], dict):
+        windows = LogWindows(**entry["windows"])
+        entry |= {"scenario": scenario_from_dict({"name": name, **entry["scenario"]}, name), "windows": windows}
+    return Track(name, **entry | {"also": tuple(entry.get("also", ()))})
+
+
+TRACKS: Final = tuple(_track(name, entry) for name, entry in toml_beside(__file__).items())
 _BY_NAME: Final = {track.name: track for track in TRACKS}
 
 

@@ -33,13 +33,12 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     if rules.restart_all_s is not None:
         again = resumed & (table["hold_s"] == np.roll(table["free_s"], 1)) & (table["job"] == np.roll(table["job"], 1))
         begin = np.where(again, table["hold_s"] + rules.restart_all_s, begin)
-    if (latency_s := instance.start_latency_s) is not None:
-        begin += np.where(resumed, 0.0, latency_s[table["job"]])
+    if instance.start_latency_s is not None:
+        begin += np.where(resumed, 0.0, instance.start_latency_s[table["job"]])
     begin += np.where(table["gpus"] > gang, rules.merge_s, 0.0)
     begin = np.where(resized, table["hold_s"] + rules.resize_cost_s, begin)
     late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
-    reason = f"progress must begin {rules.restore_s} s after a resume, {rules.start_s} s after a start"
-    reason += "" if latency_s is None else " and its job's start_latency_s"
+    reason = f"progress must begin {rules.restore_s} s after a resume, {rules.start_s} s and its latency after a start"
     if instance.sizes.elastic:
         reason += f", {rules.resize_cost_s} s after a resize"
     _refuse_segment(log, table, late, "start_event", reason)

@@ -48,12 +48,10 @@ class Contention:
     shared_loss : share of its iteration rate that a gang of several machines loses while another such gang uses one of
         its machines (flat)
     extra : extra time / total time under the worst contention and overhead (budget)
-    ratios : path of the user's table with the columns model_a, model_b and ratio, or with two numbers per model; see
+    ratios : path of the user's table with the columns model_a, model_b and ratio, or two numbers per model; see
         :func:`gpusched_env.network.pairwise.read_pairwise` (table)
     missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = no slow-down, "fit" = predict it
-        from the table's pairs by two numbers per model, and warn (table)
-    victim_exponent, other_exponent : the slow-down less 1 grows with the gang sizes of the slowed gang and of the other
-        gang, by these powers; 0 = the table holds for gangs of any size (table)
+        by two numbers per model, and warn (table)
     floor : lower limit on the ratio (table)
 
     Notes
@@ -77,8 +75,6 @@ class Contention:
     ratios: str = ""
     missing: str = "error"
     floor: float = 0.35
-    victim_exponent: float = 0.0
-    other_exponent: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -98,8 +94,6 @@ class Contention:
             "shared_loss": (0.0, 1.0),
             "extra": (0.0, 1.0),
             "floor": (0.0, 1.0),
-            "victim_exponent": (-1.0, 1.0),
-            "other_exponent": (-1.0, 1.0),
         }
         for field, (low, high) in ranges.items():
             value = getattr(self, field)

@@ -1,7 +1,6 @@
 """Pairwise interference: a table of measured ratios gives the rate of a model beside another model.
 
 The rules follow gajagajago/deepshare, scheduler/cluster_env.py. The user must supply the table; the package has none.
-The table has a ratio for each ordered pair, or two numbers for each model (gpusched_env.sharing.pair_numbers).
 """
 
 from __future__ import annotations
@@ -15,27 +14,18 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.contention import Contention
-from gpusched_env.portable.arrays import power
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
-from gpusched_env.sharing.pair_numbers import NUMBERS, PairNumbers, fit_pairs, warn_predicted
+from gpusched_env.sharing.pair_numbers import NUMBERS, PairNumbers, PairRate, predicted
 
 FIELDS: Final = ("model_a", "model_b", "ratio")
 WANTED: Final = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is written as 1/s"
 
 
-def ratio_matrix(contention: Contention, names: Sequence[str], classes: np.ndarray) -> np.ndarray | None:
-    """Return the ratio of each job class beside each job class, float64 [C, C]; None if the model has no table.
+def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | None:
+    """Return the ratio of each name (row) beside each name (column), float64 [K, K]; None if the model has no table.
 
-    Parameters
-    ----------
-    contention : the rules. Ratios are at least ``floor``. For a pair that the table lacks, ``missing`` says what to do:
-        "error" = raise an error; "unit" = 1; "fit" = predict it from the pairs that the table has, and warn
-    names : name of each profile
-    classes : int64 [C, 2], profile row and gang size of each job class
-
-    Raises
-    ------
-    ScenarioError : a file that cannot be read, or a pair that it lacks
+    Ratios are at least ``contention.floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1, or
+    ("fit") predicted by two numbers per model.
     """
     if contention.model != "table":
         return None
@@ -45,24 +35,17 @@ def ratio_matrix(contention: Contention, names: Sequence[str], classes: np.ndarr
         a, b = lacking[0]
         raise ScenarioError(
             f"{contention.ratios}: no ratio for {a!r} beside {b!r} ({len(lacking)} of {len(names) ** 2} ordered pairs "
-            "missing): add them, or set missing='unit' to let such pairs run undisturbed"
+            "missing): add them, or set missing='unit' to let such pairs run undisturbed, or 'fit' to predict them"
         )
     if lacking and contention.missing == "fit":
-        numbers = fit_pairs([(a, b, rate) for (a, b), rate in ratio.items()])
-        ratio |= {(a, b): numbers.rate(a, b) for a, b in lacking}
-        warn_predicted(contention.ratios, lacking)
-    found = np.array([[ratio.get((a, b), 1.0) for b in names] for a in names])[np.ix_(classes[:, 0], classes[:, 0])]
-    growth = power(classes[:, 1], contention.victim_exponent)[:, None] * power(classes[:, 1], contention.other_exponent)
-    if (growth != 1.0).any():
-        found = 1.0 / (1.0 + (1.0 / found - 1.0) * growth)
-    return np.maximum(contention.floor, found)
+        ratio |= predicted(contention.ratios, [PairRate(*pair, rate) for pair, rate in ratio.items()], lacking)
+    return np.array([[max(contention.floor, ratio.get((a, b), 1.0)) for b in names] for a in names])
 
 
 def read_pairwise(path: Path) -> dict[tuple[str, str], float]:
     """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored.
 
-    Or it has the columns ``model, sensitivity, aggressiveness``, from which the ratios are computed.
-
+    Or the columns are ``model, sensitivity, aggressiveness`` (gpusched_env.sharing.pair_numbers).
     Returns (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; that of (b, a) may differ.
     """
     ratio: dict[tuple[str, str], float] = {}
@@ -78,8 +61,7 @@ def read_pairwise(path: Path) -> dict[tuple[str, str], float]:
                 f"{place}: the pair {a!r}, {b!r} is given at {place_of[a, b]} already: keep one of them"
             )
         ratio[a, b], place_of[a, b] = number_of(row, "ratio", place, math.ulp(0.0), 1.0, WANTED), place
-    if numbers.sensitivity:
-        return numbers.rates()
+    ratio |= numbers.rates()
     if not ratio:
         raise ScenarioError(f"{path}: no row below the header: give one line for each ordered pair of models")
     return ratio

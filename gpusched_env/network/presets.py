@@ -33,8 +33,8 @@ TCP_S: Final = 50e-6
 
 HOPPER, BLACKWELL = 0.85, 0.74  # share of NVLink's rate while the switch reduces (NVLS): NVIDIA/nccl, tuning.cc
 
-# Fabric -> latency of an all-reduce of few bytes, and depth of its pipeline [s]: calibrated, on machines that it names, by
-# gpusched_env.reproduce.testbeds.fabrics. The sources do not state the version of NCCL.
+# Fabric -> latency of an all-reduce of few bytes, and depth of its pipeline [s]; the versions of NCCL are not stated.
+# gpusched_env.reproduce.testbeds.fabrics calibrates them.
 FABRICS: Final = {"nvlink": (3.982e-5, 3.365e-6), "efa": (7.406e-5, 1.130e-4), "ib": (6.901e-5, 3.815e-6)}
 
 

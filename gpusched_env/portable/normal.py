@@ -1,4 +1,4 @@
-"""The normal distribution and its quantile, the same bits on every machine; quantiles make uniform numbers normal."""
+"""The quantile of the normal distribution, the same bits on every machine; it turns uniform into normal numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from gpusched_env.portable.elementary import exp, log
+from gpusched_env.portable.elementary import log
 
 # M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", Applied Statistics 37, 1988
 # (PPND16): coefficients of numerators and denominators, highest power first; the last of a denominator is 1.
@@ -39,17 +39,6 @@ FAR_BELOW: Final = (
     1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0,
 )  # fmt: skip
 
-# J. F. Hart et al., "Computer Approximations", 1968, function 5666: P(Z > x) exp(x^2 / 2) as a quotient.
-CDF_ABOVE: Final = (
-    0.0, 3.52624965998911e-2, 0.700383064443688, 6.37396220353165, 33.912866078383, 112.079291497871,
-    221.213596169931, 220.206867912376,
-)  # fmt: skip
-CDF_BELOW: Final = (
-    8.83883476483184e-2, 1.75566716318264, 16.064177579207, 86.7807322029461, 296.564248779674, 637.333633378831,
-    793.826512519948, 440.413735824752,
-)  # fmt: skip
-CDF_FAR: Final = 7.07106781186547  # beyond it, a continued fraction
-
 
 def _quotient(above: tuple[float, ...], below: tuple[float, ...], r: float) -> float:
     """Return the quotient of two polynomials at r."""
@@ -73,14 +62,4 @@ def normal_quantile(p: float) -> float:
     return -value if q < 0.0 else value
 
 
-def normal_cdf(x: float) -> float:
-    """Return the probability that a standard normal number is at most x; error below 1e-15; below -7, relative 1e-8."""
-    z = abs(x)
-    if z < CDF_FAR:
-        tail = exp(-0.5 * z * z) * _quotient(CDF_ABOVE, CDF_BELOW, z)
-    else:
-        tail = exp(-0.5 * z * z) / (2.506628274631 * (z + 1.0 / (z + 2.0 / (z + 3.0 / (z + 4.0 / (z + 0.65))))))
-    return tail if x < 0.0 else 1.0 - tail
-
-
-FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (_quotient, normal_quantile, normal_cdf)  # as those of elementary.py
+FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (_quotient, normal_quantile)  # as those of elementary.py

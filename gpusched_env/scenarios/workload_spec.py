@@ -32,7 +32,7 @@ from gpusched_env.traces.deadlines import check_deadlines, draw_deadlines
 from gpusched_env.traces.elastic import ELASTIC_RULES, check_rule, elastic_jobs
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, draw_jobs, random_stream
-from gpusched_env.traces.noise import check_noise, checked_latency, draw_noise, draw_start_latency
+from gpusched_env.traces.noise import START_LATENCIES, check_noise, draw_noise, draw_start_latency
 from gpusched_env.traces.parsing.sources import split, split_here
 from gpusched_env.traces.profiles import FILE_RULES
 from gpusched_env.traces.read_options import OPTIONS
@@ -40,7 +40,7 @@ from gpusched_env.traces.reading import resolve_source, source_files, split_sour
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` is None
-DEADLINES, NOISE, LATENCY = 2, 3, 4  # numbers of the random streams of deadlines, of noise and of start latencies
+DEADLINES, NOISE, LATENCY = 2, 3, 4  # numbers of random streams
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
 LATER_FIELDS: Final = (
@@ -87,10 +87,9 @@ class WorkloadSpec:
     measured_on : ``NETWORK`` or ``NETWORK/CLUSTER``, such as "dgxv-100g/16x8@V100": on its ideal placement, jobs take
         their run times, and they have these iterations everywhere. None = that is so where they are played. ``load``
         and ``deadlines`` are those of the measured run times
-    noise : the parameters of :func:`gpusched_env.traces.noise.draw_noise`, such as ``{"worker": 0.04, "step": 0.05}``;
-        {} = its defaults; None = run times are as their source has them. ``load`` and ``deadlines`` are those without
-    start_latency : how long first starts take besides ``semantics.start_s``, such as ``{"kind": "container"}``, see
-        :func:`gpusched_env.traces.noise.draw_start_latency`; None = no longer
+    noise : the log-sigmas of :func:`gpusched_env.traces.noise.draw_noise`, such as ``{"step": 0.05}``; {} = measured
+        ones; None = no noise. ``load`` and ``deadlines`` are those without noise
+    start_latency : kind of the latency of first starts, a key of START_LATENCIES; it adds to ``semantics.start_s``
 
     Notes
     -----
@@ -122,7 +121,7 @@ class WorkloadSpec:
     deadlines: Mapping[str, Any] | None = field(default=None, hash=False)
     measured_on: str | None = None
     noise: Mapping[str, Any] | None = field(default=None, hash=False)
-    start_latency: Mapping[str, Any] | None = field(default=None, hash=False)
+    start_latency: str | None = None
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -160,10 +159,10 @@ class WorkloadSpec:
             check_rule(self.elastic["rule"], {name: self.elastic[name] for name in self.elastic if name != "rule"})
         if self.deadlines is not None:
             check_deadlines(self.deadlines)
-        if self.noise is not None:
-            check_noise(self.noise)
-        if self.start_latency is not None:
-            checked_latency(self.start_latency)
+        check_noise(self.noise or {})
+        if self.start_latency not in (None, *START_LATENCIES):
+            kind = str(self.start_latency)
+            raise ScenarioError(f"workload.start_latency: {unknown_name('kind', kind, START_LATENCIES)}")
         _ = self.measured  # checks the field
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")

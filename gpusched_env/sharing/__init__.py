@@ -5,7 +5,7 @@ from typing import Final
 from gpusched_env.sharing.gavel_pairs import GavelPairs
 from gpusched_env.sharing.interference import MEASURED, Constant, Interference, Synthetic, model_of, synthetic
 from gpusched_env.sharing.lucid import LucidTable
-from gpusched_env.sharing.pair_numbers import PairNumbers, fit_pairs
+from gpusched_env.sharing.pair_numbers import PairNumbers, PairRate, fit_pairs
 from gpusched_env.sharing.rules import Sharing
 from gpusched_env.sharing.tabulated import SharingTables, sharing_tables
 from gpusched_env.sharing.user_table import UserTable
@@ -26,6 +26,7 @@ __all__ = [
     "Interference",
     "LucidTable",
     "PairNumbers",
+    "PairRate",
     "Sharing",
     "SharingTables",
     "UserTable",

@@ -18,7 +18,7 @@ MOST: Final = sys.float_info.max  # the largest finite number
 def pair_rows(path: Path, needed: Sequence[str], instead: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
     """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header.
 
-    The header names the columns ``needed``, or those of ``instead``.
+    The header names the columns ``needed``, or all of ``instead``.
     """
     names = ", ".join(needed)
     try:

@@ -1,8 +1,8 @@
 """Slowdowns of pairs from two numbers per model: how sensitive it is to others, and how aggressive towards them.
 
-A model i runs beside a model j at r = 1 / (1 + c_i d_j) of its rate alone: c = sensitivity, d = aggressiveness. Both
-may grow with the gang's size: c_i g^a d_j h^b for gangs of g and h GPUs. If the two share a link, and each sends for a
-share of its time, c and d are these shares; for a GPU they are shares of its use.
+Model i runs beside model j at 1 / (1 + c_i d_j) of its rate alone; c = sensitivity, d = aggressiveness. Both may grow
+with the gang: c_i g^a and d_j h^b for gangs of g and h GPUs. Two gangs that send over one link for shares c and d of
+their times, or two jobs that compute on one GPU for such shares, delay each other by c d.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,39 +20,41 @@ from gpusched_env.portable.elementary import power
 from gpusched_env.sharing.csv_pairs import Row, number_of, text_of
 
 NUMBERS: Final = ("model", "sensitivity", "aggressiveness")
-FLEET: Final = "*"  # the model whose numbers hold for all models that are not listed
+FLEET: Final = "*"  # its numbers hold for all models that are not listed
 LEAST: Final = 0.01  # lower rates count as this one in a fit
 ROUNDS: Final = 40  # sweeps of coordinate descent
-TOLERATED: Final = 0.1  # deviation of a slowdown from which on it counts linearly, not by its square
-PRIOR: Final = 0.3  # measurements that the fleet's numbers weigh in those of each model
-STEEPEST: Final = 1.0  # largest exponent of the gang size
+TOLERATED: Final = 0.1  # errors of c d above it count linearly, smaller ones by their squares
+PRIOR: Final = 0.3  # weight of the prior, in measurements
 
 
-@dataclass(frozen=True)
-class PairNumbers:
-    """Two numbers per model, with the exponents of the two gang sizes.
+class PairRate(NamedTuple):
+    """Rate of a model beside another model / its rate alone, and the sizes of both gangs."""
 
-    Parameters
-    ----------
-    sensitivity, aggressiveness : name of a model -> its number, at least 0, for gangs of one GPU; FLEET = all others
-    exponents : powers by which the two numbers grow with the gang size
-    """
+    model: str
+    other: str
+    rate: float
+    gpus: float = 1.0
+    other_gpus: float = 1.0
+
+
+class PairNumbers(NamedTuple):
+    """Numbers of models for gangs of one GPU, at least 0, and the powers by which they grow with the gang size."""
 
     sensitivity: dict[str, float]
     aggressiveness: dict[str, float]
     exponents: tuple[float, float] = (0.0, 0.0)
 
-    def rate(self, model: str, other: str, gpus: int = 1, other_gpus: int = 1) -> float:
+    def rate(self, model: str, other: str, gpus: float = 1.0, other_gpus: float = 1.0) -> float:
         """Return the rate of ``model`` beside ``other`` / its rate alone, in (0, 1].
 
         Raises
         ------
-        ScenarioError : a model has no numbers, and the fleet has none either
+        ScenarioError : a model has no numbers, and there are none for FLEET
         """
         excess = power(gpus, self.exponents[0]) * power(other_gpus, self.exponents[1])
         for name, numbers in ((model, self.sensitivity), (other, self.aggressiveness)):
             if name not in numbers and FLEET not in numbers:
-                raise ScenarioError(f"no sensitivity and aggressiveness of {name!r}: measure a pair with it, or add it")
+                raise ScenarioError(f"{name!r} has no sensitivity and aggressiveness: add them, or those of {FLEET!r}")
             excess *= numbers[name if name in numbers else FLEET]
         return 1.0 / (1.0 + excess)
 
@@ -66,49 +67,42 @@ class PairNumbers:
         name = text_of(row, "model", place)
         if name in self.sensitivity:
             raise ScenarioError(f"{place}: the model {name!r} is given already: keep one of its lines")
-        for numbers, column in ((self.sensitivity, "sensitivity"), (self.aggressiveness, "aggressiveness")):
-            numbers[name] = number_of(row, column, place, most=1e6, wanted="a number from 0 to 1e6")
+        for numbers, column in zip(self, NUMBERS[1:], strict=False):
+            numbers[name] = number_of(row, column, place, most=1e6, wanted="a number from 0 to 1e6")  # type: ignore[index]
 
 
-def fit_pairs(measured: Iterable[tuple[str, str, float]], gpus: Sequence[tuple[int, int]] | None = None) -> PairNumbers:
-    """Fit two numbers per model to measured pairs: robust least squares of 1 / r - 1, by coordinate descent.
+def fit_pairs(measured: Iterable[PairRate]) -> PairNumbers:
+    """Fit numbers to measured pairs: robust least squares of 1 / rate - 1, by coordinate descent.
 
-    Each number is the fleet's times a factor, which is drawn towards 1 with the weight of PRIOR measurements. Numbers
-    have four significant digits.
-
-    Parameters
-    ----------
-    measured : triples (model, other, rate of the model beside the other / its rate alone); rates above 1 count as 1
-    gpus : gang sizes of the model and of the other for each triple; without them, sizes have no effect
+    A number is that of FLEET times a factor, which a prior draws towards 1. Rates above 1 count as 1. Numbers have four
+    significant digits.
 
     Raises
     ------
-    ScenarioError : no triple, or a rate that is no number above 0
+    ScenarioError : no pair, or a rate that is not above 0
     """
     rows = list(measured)
-    if bad := [row for row in rows if not row[2] > 0.0]:
-        raise ScenarioError(f"rate of {bad[0][0]!r} beside {bad[0][1]!r} is {bad[0][2]!r}: give a number above 0")
+    if bad := [row for row in rows if not row.rate > 0.0]:
+        raise ScenarioError(f"rate of {bad[0].model!r} beside {bad[0].other!r} is {bad[0].rate}: give one above 0")
     if not rows:
-        raise ScenarioError("no measured pair to fit: give one rate or more")
-    z = 1.0 / np.clip([rate for *_, rate in rows], LEAST, 1.0) - 1.0
-    names = [sorted({row[side] for row in rows}) for side in (0, 1)]
-    of = [np.array([names[side].index(row[side]) for row in rows]) for side in (0, 1)]
-    logs = log(np.ones((len(rows), 2)) if gpus is None else np.asarray(gpus, float)).T
+        raise ScenarioError("no measured pair to fit: give one or more")
+    z = 1.0 / np.clip([row.rate for row in rows], LEAST, 1.0) - 1.0
+    names = [np.unique(side, return_inverse=True) for side in ([row[k] for row in rows] for k in (0, 1))]
+    logs = log([[row.gpus for row in rows], [row.other_gpus for row in rows]])
     middle = [total(side) / len(rows) for side in logs]
-    fleet, factors, exponents = _descend(z, of, [side - at for side, at in zip(logs, middle, strict=True)])
-    numbers: list[dict[str, float]] = []
-    for listed, factor, exponent, at in zip(names, factors, exponents, middle, strict=True):
-        base = math.sqrt(fleet) * float(exp(-exponent * at))
-        numbers.append({FLEET: _round(base)} | dict(zip(listed, map(_round, (base * factor).tolist()), strict=True)))
-    return PairNumbers(*numbers, (_round(exponents[0]), _round(exponents[1])))
+    fleet, factors, exponents = _descend(z, [of for _, of in names], [s - m for s, m in zip(logs, middle, strict=True)])
+    numbers = []
+    for (listed, _), factor, exponent, at in zip(names, factors, exponents, middle, strict=True):
+        own = math.sqrt(fleet) * float(exp(-exponent * at)) * np.append(factor, 1.0)
+        numbers.append(dict(zip([*listed.tolist(), FLEET], map(_rounded, own.tolist()), strict=True)))
+    return PairNumbers(numbers[0], numbers[1], (_rounded(exponents[0]), _rounded(exponents[1])))
 
 
 def _descend(
     z: np.ndarray, of: Sequence[np.ndarray], logs: Sequence[np.ndarray]
 ) -> tuple[float, list[np.ndarray], list[float]]:
-    """Return the fleet's c d, the factors of each model on both sides, and the exponents of both gang sizes."""
-    fleet = 1.0
-    factors, exponents = [np.ones(int(side.max()) + 1) for side in of], [0.0, 0.0]
+    """Return c d of the fleet, and for the model and the other: factor of each model, exponent of the gang size."""
+    fleet, factors, exponents = 1.0, [np.ones(int(side.max()) + 1) for side in of], [0.0, 0.0]
     for _ in range(ROUNDS):
         grown = exp(exponents[0] * logs[0] + exponents[1] * logs[1])
         p = grown * factors[0][of[0]] * factors[1][of[1]]
@@ -117,23 +111,23 @@ def _descend(
         fleet = total(weight * p * z) / total(weight * p * p)
         for k in (0, 1):
             p = fleet * grown * factors[1 - k][of[1 - k]]
-            prior = PRIOR * (total(weight * p * p) / len(z)) + 1e-12
-            above, below = (np.bincount(of[k], weight * p * x) + prior for x in (z, p))
-            factors[k] = above / below
+            prior = PRIOR * total(weight * p * p) / len(z) + 1e-12
+            factors[k] = (np.bincount(of[k], weight * p * z) + prior) / (np.bincount(of[k], weight * p * p) + prior)
         p = fleet * grown * factors[0][of[0]] * factors[1][of[1]]
         for k in (0, 1):
-            slope = weight * p * logs[k]
-            prior = total(weight * p * p) / len(z) + 1e-12
-            step = (total(slope * (z - p)) - prior * exponents[k]) / (total(slope * p * logs[k]) + prior)
-            exponents[k] = min(max(exponents[k] + 0.5 * step, -STEEPEST), STEEPEST)
+            slope, prior = p * logs[k], total(weight * p * p) / len(z) + 1e-12
+            step = (total(weight * slope * (z - p)) - prior * exponents[k]) / (total(weight * slope * slope) + prior)
+            exponents[k] = min(max(exponents[k] + 0.5 * step, -1.0), 1.0)
     return fleet, factors, exponents
 
 
-def _round(value: float) -> float:
+def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def warn_predicted(path: str, pairs: Sequence[tuple[str, str]]) -> None:
-    """Warn that pairs are predictions, not measurements."""
-    shown = ", ".join(f"{a} beside {b}" for a, b in pairs[:3]) + (", ..." if len(pairs) > 3 else "")
-    warnings.warn(f"{path}: {len(pairs)} pairs are predictions from two numbers per model: {shown}", stacklevel=3)
+def predicted(path: str, measured: list[PairRate], lacking: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    """Return the rates of pairs that a table lacks, by a fit to those that it has, and warn that they are predicted."""
+    numbers = fit_pairs(measured)
+    shown = ", ".join(f"{a} beside {b}" for a, b in lacking[:3]) + ", ..." * (len(lacking) > 3)
+    warnings.warn(f"{path}: {len(lacking)} pairs are predicted by two numbers per model: {shown}", stacklevel=2)
+    return {(a, b): numbers.rate(a, b) for a, b in lacking}

@@ -16,8 +16,8 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.problem.workload import Workload
-from gpusched_env.sharing.interference import Constant, Interference, class_names, model_of
-from gpusched_env.sharing.pair_numbers import PairNumbers, fit_pairs, warn_predicted
+from gpusched_env.sharing.interference import MEASURED_XI, Constant, Interference, class_names, model_of
+from gpusched_env.sharing.pair_numbers import PairRate, predicted
 from gpusched_env.support.files import file_digest
 
 MISSING: Final = ("error", "forbid", "default", "fit")
@@ -48,8 +48,8 @@ class PairTable(Interference):
     ----------
     path : path of the file; a relative path stays relative to the working directory
     missing : rule for a pair that the table lacks: "error" = raise an error; "forbid" = the pair must not share a GPU;
-        "default" = the slowdown of the pair is ``default_xi``; "fit" = predict it from the pairs that the table has for
-        this GPU type, by two numbers per model (:func:`fit_pairs`), and warn
+        "default" = the slowdown of the pair is ``default_xi``; "fit" = predict it by two numbers per model, which are
+        fitted to the pairs that the table has on this GPU type, and warn; an error for models that it lacks
     default_xi : slowdown of missing pairs if ``missing`` is "default"
     names : name of a model in profiles -> its name in the table, for models whose two names differ
 
@@ -67,7 +67,7 @@ class PairTable(Interference):
 
     path: str
     missing: str = "error"
-    default_xi: float = 1.5
+    default_xi: float = MEASURED_XI
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -107,43 +107,40 @@ class PairTable(Interference):
                 f"of {len(table)} entries)",
                 stacklevel=2,
             )
+        if self.missing == "fit":
+            self._fill(table)
         return table
+
+    def _fill(self, table: dict[Pair, float]) -> None:
+        """Add predictions of the pairs that the table lacks, for each of its GPU types."""
+        for gpu_type in {pair.gpu_type: None for pair in table}:
+            here = {pair: xi for pair, xi in table.items() if pair.gpu_type == gpu_type}
+            models = {name: None for pair in here for name in pair[:2]}
+            known = {pair[:2] for pair in here}
+            lacking = [pair for pair in itertools.product(models, models) if pair not in known]
+            rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in here.items() if xi < math.inf]
+            for (model, other), rate in predicted(self.path, rates, lacking).items() if lacking else ():
+                table[Pair(model, other, None, gpu_type)] = 1.0 / rate
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
         """Return xi of each job class beside each other class on each GPU type; inf = they must not share a GPU."""
         profiles, gangs = class_names(classes, workload), classes[:, 1].tolist()
         found = np.empty((len(classes), len(classes), len(gpu_types)))
-        fits = [self._fit(gpu_type) if self.missing == "fit" else None for gpu_type in gpu_types]
-        predicted: dict[tuple[str, str], None] = {}
         for row, column, t in np.ndindex(found.shape):
-            xi = self._xi(profiles[row], profiles[column], gangs[row], gpu_types[t])
-            if xi is None and (fit := fits[t]) is not None:
-                pair = self._called(profiles[row])[-1], self._called(profiles[column])[-1]
-                predicted[pair], xi = None, 1.0 / fit.rate(*pair)
-            found[row, column, t] = xi
-        if predicted:
-            warn_predicted(self.path, list(predicted))
+            found[row, column, t] = self._xi(profiles[row], profiles[column], gangs[row], gpu_types[t])
         return found
 
-    def _fit(self, gpu_type: str) -> PairNumbers:
-        """Fit two numbers per model to the pairs of a GPU type; forbidden pairs tell nothing."""
-        rows = [(at.model, at.other, 1.0 / xi) for at, xi in self.table.items() if at.gpu_type in (gpu_type, None)]
-        rows = [row for row in rows if row[2] > 0.0]
-        if not rows:
-            raise ScenarioError(f"{self.path}: no pair on {gpu_type} to fit: slowdowns differ by GPU type; add one")
-        return fit_pairs(rows)
-
-    def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float | None:
+    def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
         for key in itertools.product(self._called(profile), self._called(other), (gpus, None), (gpu_type, None)):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
-        if self.missing == "error":
+        if self.missing in ("error", "fit"):
             a, b = self._called(profile)[-1], self._called(other)[-1]
             raise ScenarioError(
                 f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: add the pair, or set missing "
                 "to 'forbid' (such pairs never share), 'default' (they have default_xi) or 'fit' (predict them)"
             )
-        return {"forbid": math.inf, "default": self.default_xi}.get(self.missing)
+        return math.inf if self.missing == "forbid" else self.default_xi
 
     def _called(self, profile: str) -> list[str]:
         """Return the names under which the table may list a profile, the most specific name first."""

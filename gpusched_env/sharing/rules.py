@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError
-from gpusched_env.sharing.interference import Constant, Interference
+from gpusched_env.sharing.interference import MEASURED_XI, Constant, Interference
 
 MOST_SHARERS: Final = 64  # largest ``limit``; operations on a GPU loop over all jobs on it
 MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
@@ -22,8 +22,7 @@ class Sharing:
     ----------
     limit : largest number of jobs that hold a GPU at the same time, at most MOST_SHARERS
     interference : slowdown xi, the iteration time of a job beside another job / its iteration time alone: a number that
-        holds for all pairs, or a source whose class is in INTERFERENCE_SOURCES. 1.25 lies between the medians of the pairs
-        that Lucid (1.04) and Gavel on V100 (1.47) measured, and is about equally wrong for both
+        holds for all pairs, or a source whose class is in INTERFERENCE_SOURCES
     gpu_memory_GB : GPU type -> memory of a GPU [1e9 byte]. If the memory of a job is known in bytes, the job takes the
         share (its bytes) / (the GPU's bytes) of a GPU; otherwise it takes the share that its profile gives
     model_memory_GB : model (:func:`model_of`) -> memory that a job takes with its whole batch [1e9 byte]; it overrides
@@ -36,7 +35,7 @@ class Sharing:
     """
 
     limit: int = 2
-    interference: float | Interference = 1.25
+    interference: float | Interference = MEASURED_XI
     gpu_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
     model_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
 

@@ -32,8 +32,8 @@ class UserTable(PairTable):
     - ``gpu_type``: GPU type
     - ``mps``: 1 if the row was measured with CUDA's Multi-Process Service (MPS), else 0
 
-    Other columns are ignored. Instead, the file may have the columns ``model, sensitivity, aggressiveness``, two numbers
-    per model from which the rate of each pair is computed (gpusched_env.sharing.pair_numbers).
+    Other columns are ignored. Or the columns are ``model, sensitivity, aggressiveness``
+    (gpusched_env.sharing.pair_numbers).
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class UserTable(PairTable):
             )
             yield Entry(pair, _rate(row, given[0], place), place)
         for (model, other), rate in numbers.rates().items():
-            yield Entry(Pair(model, other), rate, str(path))
+            yield Entry(Pair(model, other), rate, self.path)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

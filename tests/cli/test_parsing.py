@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpusched_env.cli.changing import with_network, with_preemption_cost
+from gpusched_env.cli.choosing import Problem
 from gpusched_env.cli.outputs import check_output
 from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports, seed_range
 from gpusched_env.errors import GpuschedError
@@ -180,11 +181,22 @@ def test_a_scenario_with_another_cost_of_preemption_says_so() -> None:
     tiny = get_scenario("tiny-v1")
     assert with_preemption_cost(tiny, None) is tiny
     assert with_preemption_cost(tiny, "zero").fingerprint() == tiny.fingerprint()  # its preemption is free
-    for text, seconds in {"tiresias62": (31.0, 31.0), "pollux30": (0.0, 30.0), "12.5/3": (12.5, 3.0)}.items():
+    costs = {"tiresias62": (31.0, 31.0), "pollux30": (0.0, 30.0), "process": (0.0, 29.8), "12.5/3": (12.5, 3.0)}
+    for text, seconds in costs.items():
         found = with_preemption_cost(tiny, text)
         assert (found.semantics.checkpoint_s, found.semantics.restore_s) == seconds
         assert found.name == f"tiny-v1 + preemption cost {text}"
         assert found.fingerprint() != tiny.fingerprint()
+
+
+def test_noise_and_latencies_of_starts_are_fields_of_the_workload() -> None:
+    problem = Problem(scenario="tiny-v1", noise=True, start_latency="container")
+    found = problem.chosen()
+    assert (found.workload.noise, found.workload.start_latency) == ({}, "container")
+    assert found.name == "tiny-v1 + noise + start latency container"
+    assert Problem(scenario="tiny-v1").chosen().fingerprint() == get_scenario("tiny-v1").fingerprint()
+    with pytest.raises(GpuschedError, match="unknown kind 'containers': did you mean 'container'"):
+        Problem(scenario="tiny-v1", start_latency="containers").chosen()
 
 
 @pytest.mark.parametrize(

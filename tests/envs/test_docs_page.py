@@ -31,4 +31,4 @@ def test_columns_share_a_row_only_where_one_tier_or_number_differs() -> None:
         "| 3 | `most_rack` | longest wait on a rack | log |",
         "| 4 | `free_4` | machines with 4 free GPUs | log |",
     ]
-    assert module["markdown_rows"](columns[1:2])[0] == "| # | column | meaning |"
+    assert module["markdown_rows"](columns[1:2])[0] == "| column | meaning |"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
 from gpusched_env.metrics import validate
-from gpusched_env.network import Contention
+from gpusched_env.network import NETWORK_PRESETS, Contention
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.simulator import (
     ClusterView,
@@ -206,8 +208,13 @@ def test_removing_the_other_gangs_gives_the_time_alone() -> None:
 
 @pytest.mark.parametrize("model", ["none", "maxmin", "kway", "flat"])
 def test_a_gang_alone_takes_the_time_of_the_table_of_iterations(model: str) -> None:
-    for collective in ("ring", "hierarchical", "double-tree", "best"):
-        net = network(model, kind="leaf-spine", collective=collective, reduction_GBps=50.0, machine_overhead_s=1e-3)
+    measured = dict(latency="measured", gpu_depth_s=1e-5, nic_depth_s=1e-4)
+    for collective, links in (
+        *((name, {}) for name in ("ring", "hierarchical", "double-tree", "best", "nccl-tree", "nccl")),
+        *((name, dict(switch_share=0.85) | measured) for name in ("ring", "hierarchical", "nvls", "nccl")),
+    ):
+        fields: dict[str, Any] = dict(collective=collective, reduction_GBps=50.0, machine_overhead_s=1e-3) | links
+        net = network(model, kind="leaf-spine", **fields)
         for gang, tier in (({0: 1}, 0), ({0: 4}, 0), ({0: 4, 1: 4}, 1), ({0: 4, 2: 4}, 2)):
             instance, scheduler = instance_of("4x4/2", [gang], net)
             simulation = started(instance, scheduler)
@@ -265,11 +272,15 @@ def test_the_size_of_the_log_buffer_changes_nothing(size: int, tmp_path: Path, m
         (Contention("maxmin", ecmp="hashed"), Semantics()),
         (Contention("maxmin", duty="solo"), Semantics(round_s=300.0)),
         (Contention("kway"), Semantics(time_limit_s=200_000.0)),
+        (Contention("maxmin"), Semantics()),
     ],
 )
 @pytest.mark.parametrize("name", ["fifo:placement=spread", "las:placement=spread", "srtf:placement=random"])
 def test_the_environment_plays_alike(contention_model: Contention, rules: Semantics, name: str) -> None:
     net = network(contention_model, kind="leaf-spine", oversubscription=4.0, uplinks=2, nic_GBps=0.5)
+    if (contention_model, rules) == (Contention("maxmin"), Semantics()):
+        spec = NETWORK_PRESETS["p5-efa"].topology
+        net = replace(net, topology=replace(spec, oversubscription=4.0, nic_GBps=0.5, nics=1), collective="nccl")
     scenario, seed = small_scenario(40, network=net, semantics=rules), 200_000
     placement = {name.partition("placement=")[2] or "pack", "pack"}
     through = play_scheduler(wide_open(scenario, seed, rules=tuple(placement)), make_scheduler(name), seed)

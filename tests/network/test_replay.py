@@ -85,6 +85,9 @@ def draw(seed: int, folder: Path, jobs: int = 25) -> Instance:
         cluster = Cluster.parse("16x2/2")
     if rng.random() < 0.4:
         fields["host_bus_GBps"] = 1.2
+    fields["switch_share"] = (0.0, 0.8)[seed % 5 > 0]
+    if seed % 4 == 1:
+        fields |= dict(latency="measured", gpu_depth_s=2e-3, nic_depth_s=1e-2)
     model = str(rng.choice(MODELS))
     ratios = folder / "ratios.csv"
     names = "abc"
@@ -105,7 +108,7 @@ def draw(seed: int, folder: Path, jobs: int = 25) -> Instance:
         "topology",
         topology=TopologySpec(kind, **fields),
         contention=contention,
-        collective=str(rng.choice(list(COLLECTIVES))),
+        collective=str(rng.choice([name for name in COLLECTIVES if name != "nvls" or fields["switch_share"] > 0.0])),
         profile_collectives=(("b", "hierarchical"),) if rng.random() < 0.3 else (),
         reduction_GBps=None if rng.random() < 0.5 else 10.0,
         machine_overhead_s=float(rng.choice([0.0, 0.01])),

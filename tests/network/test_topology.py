@@ -436,6 +436,9 @@ def test_servers_may_differ_with_one_nic() -> None:
         ({"path": "x.graphml"}, "topology.path is 'x.graphml', but 'leaf-spine' does not use it"),
         ({"kind": "rail-optimised"}, "topology.nics is 1: 'rail-optimised' needs two or more"),
         ({"kind": "clos-table", "path": "x", "names_per_parent": 1}, "names_per_parent is 1: it must be true or false"),
+        ({"latency": "measure"}, "topology.latency: unknown value 'measure': did you mean 'measured'"),
+        ({"nic_depth_s": 1e-6}, "a depth has an effect only with latency 'measured'; leave it out"),
+        ({"switch_share": 1.1}, "topology.switch_share is 1.1: it must be a number of at most 1"),
     ],
 )
 def test_recipes_that_are_refused(fields: dict[str, Any], complaint: str) -> None:
@@ -473,6 +476,12 @@ def test_presets_are_the_table_of_servers() -> None:
         "h800-2tier": (164.8, 376.0, 3.4, 14, 8),
         "sjfbco20": (20.0, 1.0, 0.0, 0.0, 1),
         "oversub4": (120.0, 12.0, 3.4, 14, 1),
+        "a100-ib": (240.0, 94.0, 39.82, 69.01, 4),
+        "p4de-efa": (240.0, 48.0, 39.82, 74.06, 4),
+        "p5-efa": (370.8, 388.0, 39.82, 74.06, 8),
+        "h100-ib": (370.8, 388.0, 39.82, 69.01, 8),
+        "b200-ib": (721.8, 388.0, 39.82, 69.01, 8),
+        "gb200-ib": (721.8, 3492.0, 39.82, 69.01, 72),
     }
     assert list(NETWORK_PRESETS) == list(table)
     for name, preset in NETWORK_PRESETS.items():

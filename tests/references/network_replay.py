@@ -105,8 +105,9 @@ def lay(instance: Instance, job: int, gpus: Array, start: int, capacity: Array) 
     widest = int(on.max())
     gradient = float(row["gradient_bytes"])
     links = Links(
-        topology.gpu_Bps, alone, topology.gpu_latency_s, step_s,
+        topology.gpu_Bps if len(machines) > 1 else min(topology.gpu_Bps, alone), alone, topology.gpu_latency_s, step_s,
         np.inf if network.reduction_GBps is None else network.reduction_GBps * 1e9,
+        topology.switch_share, topology.depth_s,
     )  # fmt: skip
     collective = dict(network.profile_collectives).get(str(row["name"]), network.collective)
     cost = collective_cost(collective, Gangs(size, len(machines), widest, gradient), links)

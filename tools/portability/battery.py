@@ -78,7 +78,7 @@ def draws() -> Digests:
     for name in GENERATORS:
         found = [generate_workload(name, SEED + draw, JOBS).fingerprint() for draw in range(DRAWS)]
         yield name, digest(*found)
-    later = WorkloadSpec("synthetic:philly", jobs=JOBS, noise={}, start_latency={"kind": "container"})
+    later = WorkloadSpec("synthetic:philly", jobs=JOBS, noise={}, start_latency="container")
     yield "noise", digest(later.draw(SEED, None, 64, ("V100",)).fingerprint())
 
 

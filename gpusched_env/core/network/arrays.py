@@ -61,7 +61,7 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     """Return the lengths of the arrays of the network for one instance; each is 1 without a topology."""
     topology = instance.topology
     if topology is None:
-        return dict(links=1, uses=1, routes=1, pairs=1, ratios=1)
+        return dict(links=1, uses=1, routes=1, pairs=1, profiles=1)
     crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # most links that a ring edge crosses
     most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a query adds
     return dict(
@@ -69,7 +69,7 @@ def network_sizes(instance: Instance) -> dict[str, int]:
         uses=most * (crossed + 1),  # + 1: the bus
         routes=max(len(topology.route_link), 1),
         pairs=len(topology.route_at) - 1,
-        ratios=len(instance.ratios) if instance.ratios is not None else 1,
+        profiles=len(instance.workload.profiles.rows) if instance.ratios is not None else 1,
     )
 
 

@@ -231,6 +231,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
     gradient = 0.0 if gang == 1 else pace["gradient_bytes"]
     if choice in (BEST, NCCL):
         best = np.inf
+        # tuples of one length, for the compiler
         for candidate in (RING, HIERARCHICAL, TREE) if choice == BEST else (RING, RING, NCCL_TREE):
             rate = min(solo, port_rate(sim, candidate, machines, largest))
             fixed, wire = price(sim, number, candidate, largest, gradient, step_s)

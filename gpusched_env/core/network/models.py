@@ -163,7 +163,7 @@ def price_by_pairs(sim: Run, number: int) -> None:
             while other >= 0:
                 beside = sim.uses[other]["replica"]
                 if beside != number:
-                    found = sim.ratios[r["job_class"], sim.replicas[beside]["job_class"]]
+                    found = sim.ratios[r["profile"], sim.replicas[beside]["profile"]]
                     if found < ratio:
                         ratio = found
                         port = link

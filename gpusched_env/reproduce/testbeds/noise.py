@@ -8,20 +8,19 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.portable.arrays import normal_quantile
-from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
-from gpusched_env.traces.noise import expected_slowest
+from gpusched_env.reproduce.testbeds.reading import Measured, Points
+from gpusched_env.traces.noise import slowest
 
 COVS: Final = "pai_worker_cov_by_job"
-STEPS: Final = "pai_steps_"  # and the number of a job, 1 to 3
 QUANTITY: Final = "time [mean step of a worker]"
 WORKERS: Final = 10
 # Median of the coefficient of variation (divisor n) of ten normal numbers of sigma 1: sqrt(median of chi^2_9 / 10).
-MEDIAN_COV: Final = 0.91343
-# Share of noise between workers: log-sigma 0.04 of 0.05, as between and within the workers of the jobs with steps. The
-# file of coefficients cannot tell it: their expectation depends only on the sum of squares.
+MEDIAN_COV: Final = 0.91339
+# Log-sigma of workers / that of steps, as in the jobs whose steps are published. The coefficients cannot tell it: what
+# they say depends only on the sum of squares.
 BETWEEN: Final = 0.8
-# Largest median coefficient of variation of a job that counts as synchronous, of both splits; jobs above it are
-# asynchronous or have workers of several kinds. Chosen before any fit.
+# Largest median coefficient of a job that counts as synchronous, in both splits; jobs above it are asynchronous or have
+# workers of several kinds. Chosen before any fit.
 SYNCHRONOUS: Final = 0.2
 
 
@@ -40,49 +39,37 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     The file has coefficients of variation, so what was measured is E[max] of lognormal times with such a coefficient.
     The floor is the error of this step on the jobs whose times of all workers are published.
     """
-    if column == "rules":
-        return []
-    if column == "floor":
-        return [_link(measured)]
-    covs = measured.test(COVS, ["job", "median_cov"], lambda told: told["split"] == "test")
-    at = np.argsort(covs["median_cov"], kind="stable")
-    at = at[covs["median_cov"][at] <= SYNCHRONOUS]
-    jobs, found = covs["job"][at].tolist(), slowest_of(covs["median_cov"][at])
-    sigma, spread = 0.0, 0.0
+    if column in ("rules", "floor"):
+        return [] if column == "rules" else [_link(measured)]
+    table = measured.test(COVS, ["job", "median_cov"], lambda told: told["split"] == "test")
+    at = np.argsort(table["median_cov"], kind="stable")
+    at = at[table["median_cov"][at] <= SYNCHRONOUS]
+    jobs, found = table["job"][at].tolist(), of_ten(table["median_cov"][at] / MEDIAN_COV)
+    levels = np.zeros(len(at))
     if column == "calibrated":
         sigma, spread = np.hypot(constants["worker"], constants["step"]), constants["jobs"]
-    ranks = (np.arange(len(at)) + 0.5) / len(at)
-    levels = np.exp(spread * normal_quantile(ranks) - 0.5 * spread**2)
-    alike = np.full(len(at), expected_slowest(WORKERS, sigma * levels).mean())
-    by_rank = Points(f"{QUANTITY}, jobs by rank", jobs, expected_slowest(WORKERS, sigma * levels), found)
+        ranks = (np.arange(len(at)) + 0.5) / len(at)
+        levels = sigma * np.exp(spread * normal_quantile(ranks) - 0.5 * spread**2)
+    by_rank = of_ten(levels)
+    alike = np.full(len(at), by_rank.mean())
     totals = {"mean over jobs": (float(alike[0]), float(found.mean()))}
-    return [Points(QUANTITY, jobs, alike, found, totals), by_rank]
+    return [Points(QUANTITY, jobs, alike, found, totals), Points(f"{QUANTITY}, by rank", jobs, by_rank, found)]
 
 
-def slowest_of(cov: np.ndarray) -> np.ndarray:
-    """float64 [n]: mean over steps of the slowest of ten workers / their mean, of such median coefficients [n]."""
-    return expected_slowest(WORKERS, cov / MEDIAN_COV)
+def of_ten(sigma: np.ndarray) -> np.ndarray:
+    """float64 [n]: E[max] of ten lognormal times of mean 1 and these log-sigmas [n]."""
+    return slowest(np.zeros((WORKERS, len(sigma))), sigma)
 
 
 def _link(measured: Measured) -> Points:
     """Predict the mean of the slowest worker from the median coefficient of variation, where both are known."""
-    predicted, found = [], []
-    for number in (1, 2, 3):
-        steps = measured.test(f"{STEPS}{number}", ["time", "batch_time_norm"], _all)
-        times = _complete(steps)
-        mean = times.mean(axis=1)
-        predicted.append(np.median(times.std(axis=1) / mean))
-        found.append(float((times.max(axis=1) / mean).mean()))
-    return Points(QUANTITY, ["job 1", "job 2", "job 3"], slowest_of(np.array(predicted)), np.array(found))
-
-
-def _all(told: Columns) -> np.ndarray:
-    return np.ones(len(next(iter(told.values()))), bool)
-
-
-def _complete(steps: Columns) -> np.ndarray:
-    """float64 [steps, WORKERS]: times of the steps of which all workers told theirs."""
-    order = np.argsort(steps["time"], kind="stable")
-    step, counts = np.unique(steps["time"], return_counts=True)
-    whole = np.isin(steps["time"][order], step[counts == WORKERS])
-    return steps["batch_time_norm"][order][whole].reshape(-1, WORKERS)
+    covs, found, jobs = [], [], (1, 2, 3)
+    for job in jobs:
+        columns = ["worker", "time", "batch_time_norm"]
+        worker, step, seconds = measured.test(f"pai_steps_{job}", columns, lambda told: told["worker"] >= 0).values()
+        times = np.full((int(step.max()) + 1, WORKERS), np.nan)
+        times[step.astype(int), worker.astype(int)] = seconds
+        times = times[~np.isnan(times).any(axis=1)]  # the steps of which all workers told theirs
+        covs.append(np.median(times.std(axis=1) / times.mean(axis=1)))
+        found.append((times.max(axis=1) / times.mean(axis=1)).mean())
+    return Points(QUANTITY, [f"job {job}" for job in jobs], of_ten(np.array(covs) / MEDIAN_COV), np.array(found))

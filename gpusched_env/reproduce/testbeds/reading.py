@@ -92,13 +92,7 @@ class Measured:
             raise RuntimeError(f"{file}: the test is read before the constants are frozen")
         return self._read(file, columns, chosen, self.tested)
 
-    def _read(
-        self,
-        file: str,
-        columns: Sequence[str],
-        chosen: Chosen,
-        noted: Noted,
-    ) -> Columns:
+    def _read(self, file: str, columns: Sequence[str], chosen: Chosen, noted: Noted) -> Columns:
         table, values = self._table(file), self.listed[file]["values"]
         at = np.asarray(chosen({name: table[name] for name in table if name not in values}), bool)
         for column in set(columns) & set(values):
@@ -139,7 +133,7 @@ class Measured:
                 raise UnplayableError(f"{name} cannot be read ({error}): gpusched traces fetch {name}") from error
         if hashlib.sha256(content).hexdigest() != expected:
             raise UnplayableError(
-                f"{file}: not the published file, whose SHA-256 is {expected[:12]}...; fetch it again"
+                f"{file}: not the published file, whose SHA-256 is {expected[:12]}...: fetch it again"
             )
         return content
 

@@ -1,10 +1,11 @@
-"""Shockwave's testbed: 120 jobs on 8 x 4 V100 under policies of Gavel (Zheng et al., NSDI 2023); Gavel's own fidelity.
+"""Shockwave's testbed: 120 jobs on 8 x 4 V100 under Gavel's policies (Zheng et al., NSDI 2023); Gavel's own fidelity.
 
-The entry of the file of JCTs in ``testbeds.toml`` has the ``runs``: a row of the table -> the scheduler of the run, whose
-policy is named as in the file. The runtime plans each round of 120 s when half of the present one is over, and resets its
-counters after 1,000 s at the earliest (uw-mad-dash/shockwave, scheduler/scheduler.py). A job takes as long as the
-authors compute for it alone on its GPUs, with its changes of the batch size (file ``shockwave_work``). The trace itself
-gives the time at the first batch size. The constant is the cost of a start, under max-min fairness.
+The entry of the JCTs in ``testbeds.toml`` has the ``runs``: a row of the table -> the scheduler, whose policy has the
+same name in the files. The runtime plans a round of 120 s when half of the one before is over, and resets its counters
+after 1,000 s at the earliest (uw-mad-dash/shockwave, scheduler/scheduler.py). A job takes as long as the authors
+compute for it alone, with its changes of the batch size (file ``shockwave_work``); the trace has the time at the first
+size.
+The constant is the cost of a start under max-min fairness.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points, UnplayableError
 from gpusched_env.simulator import simulate
 
 RUNTIME: Final = ",round_s=120,resolve_s=1000,plan_at=0.5"
 CALIBRATES: Final = "max_min_fairness"
-LONGEST_S: Final = 120  # [s] cost of a start that the search considers, at most: a round
+TRIED_S: Final = (
+    20.0,
+    30.0,
+    40.0,
+    50.0,
+    60.0,
+)  # costs of a start; a line through their results averages accidents of single runs
 UNPLAYABLE: Final = {
     "T3 replay": "the authors published the recorded rounds as pickles, which can run code and are not read",
     "T4": "Gavel published a distribution of ratios, and no times of jobs that could be predicted",
@@ -37,8 +44,8 @@ UNPLAYABLE: Final = {
 def trace(content: bytes) -> Columns:
     """Read the authors' ``.trace``: jobs by arrival, with their run times at the first batch size."""
     rows = [line.split("\t") for line in content.decode().splitlines()]
-    numbers = np.array([[float(row[at]) for at in (6, 10, 11)] for row in rows]).T
-    return dict(zip(("gpus", "duration_s", "arrival_s"), numbers, strict=True))
+    numbers = np.array([[float(row[at]) for at in (5, 6, 10, 11)] for row in rows]).T
+    return dict(zip(("steps", "gpus", "duration_s", "arrival_s"), numbers, strict=True))
 
 
 def _every(rows: Columns) -> np.ndarray:
@@ -52,27 +59,29 @@ def _of(policy: str, **also: str) -> Callable[[Columns], np.ndarray]:
 
 def _instance(read: Callable[..., Columns], start_s: float | None) -> Instance:
     """Return the jobs and the rules; ``start_s`` None = the traced run times and the defaults of the product."""
-    jobs = read("shockwave_trace", ("arrival_s", "gpus", "duration_s"), _every)
+    jobs = read("shockwave_trace", ("arrival_s", "gpus", "duration_s", "steps"), _every)
     work_s = jobs["duration_s"] if start_s is None else read("shockwave_work", ("exclusive_s",), _every)["exclusive_s"]
-    workload = Workload.from_columns(jobs["arrival_s"], jobs["gpus"].astype(int), work_s)
+    step_s = jobs["duration_s"] / jobs["steps"]
+    columns = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")
+    rows = [dict.fromkeys(columns, 1.0) | {"name": str(job), "compute_s": [one]} for job, one in enumerate(step_s)]
+    workload = Workload.from_columns(
+        jobs["arrival_s"], jobs["gpus"].astype(int), work_s,
+        profiles=Profiles.from_rows(rows, ("V100",)), profile=np.arange(len(rows)),
+    )  # fmt: skip
     rules = Semantics() if start_s is None else Semantics(checkpoint_s=0.0, restore_s=start_s, start_s=start_s)
     return Instance(Cluster.parse("8x4@V100"), workload, Network("none"), rules)
 
 
 def calibrate(measured: Measured) -> dict[str, Any]:
-    """Return the cost of a start [s] with which half of the jobs end later than measured under max-min fairness.
-
-    The search halves a range of whole seconds.
-    """
+    """Return the cost of a start [s], with which half of the jobs end later than measured under max-min fairness."""
     told = measured.calibration("shockwave_jct", ("jct_physical_s",), _of(CALIBRATES))["jct_physical_s"]
     scheduler = make_scheduler(f"gavel:policy={CALIBRATES}{RUNTIME}")
-    low, high = 0, LONGEST_S
-    while low < high:
-        start_s = (low + high) // 2
-        instance = _instance(measured.calibration, float(start_s))
-        later = np.median(job_times(instance, simulate(instance, scheduler))["jct_s"] / told) > 1.0
-        low, high = (low, start_s) if later else (start_s + 1, high)
-    return {"start_s": float(low)}
+    ratios = []
+    for start_s in TRIED_S:
+        instance = _instance(measured.calibration, start_s)
+        ratios.append(np.median(job_times(instance, simulate(instance, scheduler))["jct_s"] / told))
+    slope, begin = np.polyfit(TRIED_S, ratios, 1).tolist()
+    return {"start_s": float(round((1.0 - begin) / slope))}
 
 
 def stops(log: EventLog) -> tuple[int, int]:

@@ -7,50 +7,36 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.event_log import START
+from gpusched_env.portable.arrays import exp, interpolated, log
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import START_LATENCY, Workload
 from gpusched_env.reproduce.testbeds.reading import Measured, Points, UnplayableError
-from gpusched_env.traces.noise import latency_at
+from gpusched_env.simulator import simulate
+from gpusched_env.traces.noise import START_LATENCIES
 
-MURI, TITAN, ELASTICFLOW, KALOS = (
-    "muri_startup_by_model", "titansched_switch_costs", "elasticflow_scaling_overhead", "kalos_start_latency",
-)  # fmt: skip
+KALOS: Final = "kalos_start_latency"
 HALF: Final = 400  # jobs of KALOS by submission, of 800
-KALOS_CLUSTER: Final = "302x8"
 PUBLISHED_S: Final = 8.0  # what ElasticFlow's published simulator charges for a change of size
 UNPLAYABLE: Final = {
-    "Q2": "the log here has no virtual cluster, and partitions make the queue (on one pool of 133 nodes, waits are "
-    "seconds; recorded are 953 to 1,341 s by month): columns vc and start_time of Venus' cluster_log.csv, and the nodes "
-    "of each virtual cluster, are missing",
-    "Q3": "the pod list is no log of load (it keeps a hundredth of the GPUs busy, so every pod starts at once; recorded "
-    "are 61 s from creation to scheduling, and 897 pods never): the pods that ran beside these are missing",
+    "Q2": "the log here has no virtual cluster, and partitions make the queue (recorded are 953 to 1,341 s a month, "
+    "on one pool seconds): columns vc and start_time, and the nodes of each virtual cluster, are missing",
+    "Q3": "the pod list is no log of load: it keeps a hundredth of the GPUs busy, so every pod starts at once",
 }
 
 
 def calibrate(measured: Measured) -> dict[str, Any]:
-    """Find the costs of new processes on Muri's testbed, and of containers in the first half of Kalos."""
-    muri = measured.calibration(MURI, ["model", "start_s"], lambda told: told["jobs"] > 0)
-    models = muri["start_s"][muri["model"] != "all"]
+    """Find the cost of a new process on Muri's testbed, and the latency of containers in the first half of Kalos."""
+    muri = measured.calibration("muri_startup_by_model", ["start_s"], lambda told: told["model"] == "all")
     kalos_s = measured.calibration(KALOS, ["latency_s"], lambda told: told["job"] < HALF)["latency_s"]
-    return {
-        "restart_s": float(muri["start_s"][muri["model"] == "all"][0]),
-        "process": _quantiles(models, (0.0, 0.5, 1.0)),
-        "container": _quantiles(kalos_s, (0.0, 0.1, 0.5, 0.9, 0.99, 1.0)),
-    }
-
-
-def _quantiles(seconds: np.ndarray, at: tuple[float, ...]) -> list[list[float]]:
-    return [[one, float(f"{value:.4g}")] for one, value in zip(at, np.quantile(seconds, at), strict=True)]
+    quantiles = np.quantile(kalos_s, START_LATENCIES["container"][0])
+    return {"process_s": float(muri["start_s"][0]), "container_s": [float(f"{value:.4g}") for value in quantiles]}
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
-    """Predict what was measured or recorded.
-
-    Raises
-    ------
-    UnplayableError : rows Q2 and Q3
-    """
+    """Predict what was measured or recorded; rows Q2 and Q3 raise an UnplayableError."""
     if row in UNPLAYABLE:
         raise UnplayableError(UNPLAYABLE[row])
     return _switches(column, constants, measured) if row == "U1" else _latencies(column, constants, measured)
@@ -58,48 +44,39 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
 
 def _switches(column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
     """Costs of a switch: as is = a checkpoint and a restore; rules = what the authors' simulator charges."""
-    titan = measured.test(TITAN, ["model", "gpu", "seconds"], lambda told: told["model"] != "")
-    found_s, on = titan["seconds"], titan["gpu"]
+    columns = ["model", "gpu", "seconds"]
+    model, gpu, titan_s = measured.test("titansched_switch_costs", columns, lambda told: told["model"] != "").values()
+    old = gpu == "V100"
     if column == "floor":  # the same models on two types of GPU
-        one = Points("time [s]", titan["model"][on == "V100"].tolist(), found_s[on == "A100"], found_s[on == "V100"])
-        return [one]
-    # The rows of deepspeech2 repeat those of bert, and profiling is no switch.
-    switches = measured.test(ELASTICFLOW, ["step", "seconds"], lambda told: told["model"] != "deepspeech2")
-    flow = switches["seconds"][switches["step"] != "profiling of all sizes"]
-    groups = [f"TitanSched {gpu}" for gpu in on] + ["ElasticFlow A100"] * len(flow)
+        return [Points("time [s]", model[old].tolist(), titan_s[~old], titan_s[old])]
+    # The rows of deepspeech2 repeat those of bert.
+    switches = measured.test(
+        "elasticflow_scaling_overhead", ["step", "seconds"], lambda told: told["model"] != "deepspeech2"
+    )
+    flow_s = switches["seconds"][switches["step"] != "profiling of all sizes"]
+    groups = ["ElasticFlow A100"] * len(flow_s)
     if column == "rules":
-        return [Points("time [s]", ["ElasticFlow A100"] * len(flow), np.full(len(flow), PUBLISHED_S), flow)]
-    rules = Semantics()
-    cost_s = rules.checkpoint_s + rules.restore_s if column == "as is" else constants["restart_s"]
-    return [Points("time [s]", groups, np.full(len(groups), cost_s), np.append(found_s, flow))]
+        return [Points("time [s]", groups, np.full(len(flow_s), PUBLISHED_S), flow_s)]
+    groups += [f"TitanSched {one}" for one in gpu]
+    cost_s = Semantics().checkpoint_s + Semantics().restore_s if column == "as is" else constants["process_s"]
+    return [Points("time [s]", groups, np.full(len(groups), cost_s), np.append(flow_s, titan_s))]
 
 
 def _latencies(column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
-    """Time from the submission to the first progress of the last half of the jobs of Kalos, played first come first."""
+    """Play the last half of the jobs of Kalos first come first served, and compare when they make progress."""
     if column in ("rules", "floor"):
         return []
-    jobs = measured.test(KALOS, ["job", "gpus", "submit_s", "run_s", "latency_s"], lambda told: told["job"] >= HALF)
-    count = len(jobs["job"])
+    columns = ["gpus", "submit_s", "run_s", "latency_s"]
+    gpus, submit_s, run_s, found_s = measured.test(KALOS, columns, lambda told: told["job"] >= HALF).values()
     told = {}
     if column == "calibrated":  # evenly over the distribution, so that it is not sampled
-        shares = (np.random.default_rng(0).permutation(count) + 0.5) / count
-        told = {START_LATENCY: latency_at(constants["container"], shares)}
-    predicted = first_progress_s(jobs, told)
-    groups = np.select([jobs["gpus"] == 1, jobs["gpus"] <= 8], ["1 GPU", "2 to 8 GPUs"], "more than 8 GPUs")
-    return [Points("wait [s]", groups.tolist(), predicted, jobs["latency_s"])]
-
-
-def first_progress_s(jobs: Mapping[str, np.ndarray], told: Mapping[str, np.ndarray]) -> np.ndarray:
-    """float64 [n] [s]: time from the submission to the first progress of each job, on the cluster of Kalos."""
-    from gpusched_env.baselines import make_scheduler
-    from gpusched_env.event_log import START
-    from gpusched_env.simulator import simulate
-
-    arrival_s, run_s = jobs["submit_s"] - jobs["submit_s"][0], np.maximum(jobs["run_s"], 1.0)
-    workload = Workload.from_columns(arrival_s, jobs["gpus"].astype(int), run_s, attributes=told)
-    events = simulate(Instance(Cluster.parse(KALOS_CLUSTER), workload), make_scheduler("fifo")).events
-    events = events[events["kind"] == START]
-    waits = np.empty(len(workload))
-    waits[events["job"]] = events["value"]
-    waits -= workload.jobs["arrival_s"]
-    return waits
+        shares = (np.random.default_rng(0).permutation(len(gpus)) + 0.5) / len(gpus)
+        at, seconds = np.array(START_LATENCIES["container"][0]), log(constants["container_s"])
+        told = {START_LATENCY: exp(interpolated(shares, at, seconds))}
+    arrival_s = submit_s - submit_s[0]
+    workload = Workload.from_columns(arrival_s, gpus.astype(int), np.maximum(run_s, 1.0), attributes=told)
+    events = simulate(Instance(Cluster.parse("302x8"), workload), make_scheduler("fifo")).events
+    starts = events[events["kind"] == START]
+    wait_s = starts["value"][np.argsort(starts["job"])] - arrival_s
+    groups = np.select([gpus == 1, gpus <= 8], ["1 GPU", "2 to 8 GPUs"], "more than 8 GPUs")
+    return [Points("wait [s]", groups.tolist(), wait_s, found_s)]
