@@ -146,4 +146,6 @@ def test_every_row_of_the_list_has_files() -> None:
     listed, measured = measured_of()
     files = speeds._files(measured)
     assert {row["id"] for row in listed["rows"] if row["family"] == "speeds"} == set(files)
+    for row in files:
+        assert sum(row.endswith(f"-{name}") for name in speeds.SPLITS) == 1
     assert {row: len(groups) for row, groups in files.items()} == {row: 4 if "gavel" in row else 6 for row in files}

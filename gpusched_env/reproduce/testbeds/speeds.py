@@ -24,7 +24,7 @@ SPLITS: Final = {
     "two-machines": ("machines", 2),
     "gpus": ("gpus", 8),
     "batch": ("batch", np.nan),
-    "four-gpus": ("gpus", 4),
+    "from-four": ("gpus", 4),
 }
 SETTINGS: Final = ("machines", "gpus", "batch", "placement")
 TIMES: Final = ("step_time", "sync_time")
