@@ -113,7 +113,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
         ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
-        ("calm", "<i8"),  # what had happened (events.happened) when all gangs were restarted last
+        ("calm", "<i8"),  # count of what had happened when all gangs restarted last; -1 = a scheduler lets them restart
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links

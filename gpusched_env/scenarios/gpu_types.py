@@ -26,6 +26,8 @@ TAIL_H: Final = 400.0
 # The racks of the common cell. Ids say nothing about speed: on average, all types have the same.
 COMMON_RACKS: Final = ("RTX2080Ti", "QuadroRTX6000", "T4", "T4", "QuadroRTX6000", "RTX2080Ti")
 COMMON_DEMAND: Final = {"1": 0.40, "2": 0.20, "4": 0.15, "8": 0.18, "16": 0.07}
+# Of the seeds 0 to 9, that with which the median xi of the cell's six models is nearest to 1 + MEASURED.median
+COMMON_XI: Final = dataclasses.replace(MEASURED, seed=3)
 COMMON_WINDOW: Final = (200, 500)  # arrival ranks of the jobs that are measured, of 600
 
 
@@ -127,6 +129,6 @@ def common(arrivals: str, load: float, measured: bool) -> Scenario:
             load=load if stream else None,
         ),
         network=Network("topology", topology=spec, contention=Contention("maxmin")),
-        sharing=Sharing(limit=2, interference=MEASURED if measured else synthetic(0)),
+        sharing=Sharing(limit=2, interference=COMMON_XI if measured else synthetic(0)),
         tracked_window=COMMON_WINDOW if stream else None,
     )

@@ -20,7 +20,7 @@ from gpusched_env.network.contention import Contention
 from gpusched_env.network.pairwise import ratio_matrix, read_pairwise
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.sharing import MEASURED, PairNumbers, PairRate, Sharing, UserTable, fit_pairs
+from gpusched_env.sharing import MEASURED, PairNumbers, PairRate, Sharing, UserTable, fit_pairs, model_of
 from gpusched_env.sharing.interference import Synthetic
 from gpusched_env.sharing.pair_numbers import FLEET
 from gpusched_env.simulator import simulate
@@ -226,4 +226,12 @@ def test_the_new_version_of_the_common_cell_differs_only_in_slowdowns() -> None:
     old, new = (get_scenario(f"common-96-{version}").as_dict() for version in ("v0", "v1"))
     assert {key for key in old if old[key] != new[key]} <= {"name", "sharing"}
     assert old["sharing"]["interference"] == Synthetic(0).as_dict()
-    assert new["sharing"]["interference"] == MEASURED.as_dict()
+    assert new["sharing"]["interference"] == MEASURED.as_dict() | {"seed": 3}
+    models = {
+        model_of(name) for name in get_scenario("common-96-v1").instance(0).workload.profiles.rows["name"].tolist()
+    }
+    median = [
+        np.median([dataclasses.replace(MEASURED, seed=seed).xi(a, b) for a in models for b in models])
+        for seed in range(10)
+    ]
+    assert np.argmin(np.abs(np.array(median) - 1 - MEASURED.median)) == 3

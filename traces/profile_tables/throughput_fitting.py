@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces.profile_tables.throughput import (
-    LEAST_WIDER,
+    WIDER,
     IterationTime,
     RingThroughput,
     Throughput,
@@ -42,24 +42,27 @@ def fit_throughput(rows: np.ndarray, robust: bool = False) -> RingThroughput:
 
     ``robust`` : minimise Cauchy's loss instead of the squares, so that large errors of few measurements hardly count.
     """
-    gpus, apart = rows["gpus"], rows["machines"] > 1
-    local, widest = (gpus > 1) & ~apart, int(rows["machines"].max(initial=0))
-    wider = float(np.sqrt(LEAST_WIDER)) if widest == 2 else 1.0
+    gpus, machines = rows["gpus"], rows["machines"]
+    local, pair, wide = (gpus > 1) & (machines == 1), machines == 2, machines > 2
+    near, two, more, apart = local.any(), pair.any(), wide.any(), (machines > 1).any()
     doubts = {
-        "local_s": not local.any(),
-        "network_s": widest < 2,
-        "wider": widest < 3,
+        "local_s": not near,
+        "network_s": not apart,
+        "wider": not more,
+        "pair": more and not two,
         "growth": gpus.max(initial=0) < 3,
     }
     unknown = tuple(name for name, doubt in doubts.items() if doubt)
-    found = _fitted(
-        rows,
-        robust,
-        lambda values: RingThroughput(*values, wider=wider, unknown=unknown),
-        [local.any(), apart.any(), (gpus > 1).any()],
-        lambda seconds: (seconds, seconds),
-    )
-    return found if apart.any() else dataclasses.replace(found, network_s=(PRIOR - 1) * found.local_s)
+    middle = float(np.sqrt(WIDER[0] * WIDER[1])) if apart else 1.0
+
+    def ring(values: Sequence[float]) -> RingThroughput:
+        *times, wider, gamma = values
+        return RingThroughput(*times, wider if two and more else middle, gamma, unknown)
+
+    told = [near, apart, len(np.unique(gpus[wide])) > 2, two and more, near or apart]
+    starts = lambda seconds: (seconds, seconds, 0.001, 0.75)  # noqa: E731
+    found = _fitted(rows, robust, ring, told, starts, (WIDER, GAMMA))
+    return found if apart else dataclasses.replace(found, network_s=(PRIOR - 1) * found.local_s)
 
 
 def fit_pollux(rows: np.ndarray, robust: bool = False) -> Throughput:
@@ -72,7 +75,7 @@ def fit_pollux(rows: np.ndarray, robust: bool = False) -> Throughput:
     told = [local.any(), (local & (gpus > 2)).any(), apart.any(), (apart & (gpus > 2)).any(), (gpus > 1).any()]
     apart_of, slope = (1.5, 0.005) if robust else (2.0, 0.01)
     starts = lambda seconds: (seconds, 0.01, apart_of * seconds, slope)  # noqa: E731
-    found = _fitted(rows, robust, lambda values: Throughput(*values), told, starts)
+    found = _fitted(rows, robust, lambda values: Throughput(*values), told, starts, (GAMMA,))
     if apart.any():
         return found
     return dataclasses.replace(found, alpha_node=PRIOR * found.alpha_local, beta_node=PRIOR * found.beta_local)
@@ -84,11 +87,13 @@ def _fitted(
     make: Callable[[Sequence[float]], Law],
     told: Sequence[bool],
     starts: Callable[[float], Sequence[float]],
+    bounds: Sequence[tuple[float, float]],
 ) -> Law:
     """Minimise the loss over alpha_grad, beta_grad, the parameters of synchronisation, and gamma, in this order.
 
     ``told`` : which of the parameters from the third on influence at least one row; ``starts`` : time to synchronise ->
-    start values of the parameters of synchronisation, both in units of the gradient time
+    start values of the parameters of synchronisation, in units of the gradient time; ``bounds`` : those of the last
+    parameters, which have no unit, and are the lowest ones if no row tells
     """
     from scipy.optimize import least_squares
 
@@ -101,15 +106,16 @@ def _fitted(
     gradient_s = (rows["iteration_s"] - rows["sync_s"])[known]
     free = np.array([True, len(np.unique(rows["batch"])) > 1, *told])
     second, sample = float(np.median(gradient_s)), float(np.median(rows["batch"][known]))
-    unit = np.array([second, second / sample, *[second] * (len(free) - 3), 1.0])
+    times, least = len(free) - len(bounds), [low for low, _ in bounds]
+    unit = np.array([second, second / sample, *[second] * (times - 2), *[1.0] * len(bounds)])
     kind = kinds(rows)
     weight = 1 / np.sqrt(np.bincount(kind)[kind])
     weight = np.concatenate([weight[known], weight])
-    low, high = np.zeros(len(free)), np.full(len(free), np.inf)
-    low[0], low[-1], high[-1] = NEGLIGIBLE, *GAMMA
+    low = np.array([NEGLIGIBLE, *[0.0] * (times - 1), *least])
+    high = np.array([*[np.inf] * times, *(most for _, most in bounds)])
 
     def model(chosen: np.ndarray) -> Law:
-        values = np.array([*[0.0] * (len(free) - 1), GAMMA[0]])
+        values = np.array([*[0.0] * times, *least])
         values[free] = chosen
         return make((values * unit).tolist())
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Points
 from gpusched_env.traces.profile_tables.throughput import (
-    LEAST_WIDER,
     MEASUREMENT_DTYPE,
+    WIDER,
     IterationTime,
     RingThroughput,
     Throughput,
@@ -102,7 +102,7 @@ def _cases(model: IterationTime, rows: np.ndarray) -> dict[str, np.ndarray]:
         return {"": np.full(len(rows), np.nan), ", network as fast as a machine": times(model)}
     cases = {"": times(model)}
     if "wider" in model.unknown and (rows["machines"] > 2).any():
-        for part, wider in ((", paths limit", LEAST_WIDER), (", cards limit", 1.0)):
+        for part, wider in zip((", paths limit", ", cards limit"), WIDER, strict=True):
             cases[part] = times(dataclasses.replace(model, wider=wider))
     return cases
 
