@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Points
+from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Points, UnplayableError
 from gpusched_env.traces.profile_tables.throughput import (
     MEASUREMENT_DTYPE,
     WIDER,
@@ -52,10 +52,13 @@ def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit the product's present model ("as is") and the ring to the calibration rows of each application."""
     found: dict[str, Any] = {}
     for row in SPLITS:
-        for group, files in _groups(measured, row).items():
-            rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
-            fits = {"as is": fit_pollux(rows), "calibrated": fit_throughput(rows)}
-            found.setdefault(row, {})[group] = {column: _rounded(fit) for column, fit in fits.items()}
+        try:
+            for group, files in _groups(measured, row).items():
+                rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
+                fits = {"as is": fit_pollux(rows), "calibrated": fit_throughput(rows)}
+                found.setdefault(row, {})[group] = {column: _rounded(fit) for column, fit in fits.items()}
+        except UnplayableError:
+            continue  # so is its test, which says why
     return found
 
 
