@@ -113,7 +113,8 @@ def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
             row.reasons[column] = str(error)
             continue
         if points:
-            row.points[column], row.scores[column] = points, score(points)
+            told = {name: one for name, one in score(points).items() if column != FLOOR or one.kind != "refused"}
+            row.points[column], row.scores[column] = points, told
         if column == COLUMNS[-1] and any(
             (at & seen[key]).any()
             for seen in (measured.seen[""], measured.seen[row.entry["id"]])
