@@ -58,15 +58,17 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     found: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
     for group, files in _files(measured)[row].items() if column != "rules" else ():
         rows, placements = _gangs(measured.test, row, files, test=True)
-        seconds, models = rows["iteration_s"], {}
+        seconds = rows["iteration_s"]
         cases: dict[str, np.ndarray] = {}
+        models: dict[str, Throughput | RingThroughput] = {}
         if column == "floor":
             first, second = _repeats(rows, placements)
             cases, seconds = {"": seconds[first]}, seconds[second]
         elif column == "as is":
             models = {"": Throughput(**constants[row][group][column])}
         else:
-            models = {"": (ring := RingThroughput(**constants[row][group][column]))}
+            ring = RingThroughput(**constants[row][group][column])
+            models = {"": ring}
             if "network_s" in ring.unknown:
                 cases, models = {"": np.full(len(rows), np.nan)}, {", network as fast as a machine": ring}
             elif "wider" in ring.unknown and (rows["machines"] > 2).any():
