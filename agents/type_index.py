@@ -97,7 +97,5 @@ def save_weights(
     """
     metadata = {"format": FORMAT, "weights": list(weights), "types": list(prices), "about": dict(about)}
     write_checkpoint(
-        path,
-        metadata,
-        {"weights": np.array(list(weights.values())), "prices": np.array(list(prices.values()))},
+        path, metadata, {"weights": np.array(list(weights.values())), "prices": np.array(list(prices.values()))}
     )

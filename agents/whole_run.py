@@ -79,10 +79,7 @@ def _trained(config: TrainingConfig, output: Path, resume: bool, console: Consol
     with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:
         task = bar.add_task("training", total=config.steps, said="")
         model = trained_or_resumed(
-            config,
-            output,
-            resume,
-            lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
+            config, output, resume, lambda done, total, said: bar.update(task, completed=done, total=total, said=said)
         )
     seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
     console.print(f"Learning took {seconds:.0f} s, {cpu:.0f} s of them on a processor: imitation, updates, validation")

@@ -87,16 +87,11 @@ class Tiresias(ListScheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.policy not in POLICIES:
-            raise SchedulerError(f"tiresias: {unknown_name('policy', self.policy, POLICIES)}")
-        if self.demote_on not in DEMOTE_ON:
-            raise SchedulerError(f"tiresias: {unknown_name('demote_on', self.demote_on, DEMOTE_ON)}")
-        if self.demoted not in DEMOTED:
-            raise SchedulerError(f"tiresias: {unknown_name('demoted', self.demoted, DEMOTED)}")
+        for name, known in (("policy", POLICIES), ("demote_on", DEMOTE_ON), ("demoted", DEMOTED)):
+            if getattr(self, name) not in known:
+                raise SchedulerError(f"tiresias: {unknown_name(name, getattr(self, name), known)}")
         if self.demoted == "tail" and (self.policy != "las" or self.incumbents_first):
-            raise SchedulerError(
-                "tiresias: demoted=tail orders the queues itself; leave out policy and incumbents_first"
-            )
+            raise SchedulerError("tiresias: demoted=tail orders the queues; leave out policy and incumbents_first")
         bounds = (0.0, *self.thresholds)
         if any(not low < high for low, high in itertools.pairwise(bounds)):
             raise SchedulerError(f"tiresias: thresholds {self.thresholds} must be above 0 and ascend [GPU s]")

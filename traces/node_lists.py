@@ -53,12 +53,7 @@ class Machines:
         self.gpus = 0
 
     def add(
-        self,
-        place: Place,
-        nodes: int,
-        gpus_per_node: int,
-        gpu_type: str = "",
-        nodes_per_rack: int | None = None,
+        self, place: Place, nodes: int, gpus_per_node: int, gpu_type: str = "", nodes_per_rack: int | None = None
     ) -> None:
         """Keep ``nodes`` equal nodes; a row without GPUs is dropped and counted."""
         self.report.rows += 1

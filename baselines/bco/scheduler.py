@@ -8,16 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.baselines.bco.kernels import (
-    DRAWS,
-    NO_PLACE,
-    PLAN,
-    POLICIES,
-    WAITS,
-    Book,
-    next_of_book,
-    place_at_once,
-)
+from gpusched_env.baselines.bco.kernels import DRAWS, NO_PLACE, PLAN, POLICIES, WAITS, Book, next_of_book, place_at_once
 from gpusched_env.baselines.bco.rehearsal import NoPlaceError, Rehearser
 from gpusched_env.baselines.bco.search import GRID, MakePlan, Trial, by_bisection, by_grid
 from gpusched_env.baselines.checking import AT_LEAST_1, POSITIVE, check

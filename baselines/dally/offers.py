@@ -17,15 +17,7 @@ from gpusched_env.baselines.dally.placing import (
     visit,
 )
 from gpusched_env.baselines.dally.ranking import insert, rank
-from gpusched_env.baselines.dally.state import (
-    GROW,
-    MACHINE_WAITS,
-    NETWORK_TIMER,
-    RACK_TIMER,
-    RACK_WAITS,
-    SORT,
-    Delay,
-)
+from gpusched_env.baselines.dally.state import GROW, MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, SORT, Delay
 from gpusched_env.baselines.dally.tuning import record
 from gpusched_env.baselines.dally.victims import evict_for, rate_victims
 from gpusched_env.core.driver import ASSIST, NOTHING, START, Choice

@@ -13,14 +13,7 @@ from gpusched_env.baselines.checking import AT_LEAST_0, check
 from gpusched_env.baselines.dally.orders import SortedPlaces, fixed_orders, function_of
 from gpusched_env.baselines.dally.policy import next_of_delay
 from gpusched_env.baselines.dally.run import DelayRun
-from gpusched_env.baselines.dally.state import (
-    POLICIES,
-    PRIORITIES,
-    Delay,
-    allocate_delay,
-    fill_tasks,
-    slot_sizes,
-)
+from gpusched_env.baselines.dally.state import POLICIES, PRIORITIES, Delay, allocate_delay, fill_tasks, slot_sizes
 from gpusched_env.baselines.dally.timers import HandTimers, TableTimers, Timers
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.problem.cluster import Cluster
@@ -47,14 +40,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
     "authors": _AUTHORS,
     "authors_published": _AUTHORS | {"quirks": "Q1/Q2/Q3/Q4/Q5"},
     "suite": _AUTHORS
-    | {
-        "ckpt_per_gpu_s": 0.0,
-        "offers": "exact",
-        "fit": "best",
-        "renew": True,
-        "nw_key": "rounded",
-        "quirks": "none",
-    },
+    | {"ckpt_per_gpu_s": 0.0, "offers": "exact", "fit": "best", "renew": True, "nw_key": "rounded", "quirks": "none"},
 }
 
 

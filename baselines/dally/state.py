@@ -201,10 +201,8 @@ def fill_tasks(delay: Delay, instance: Instance) -> None:
     tasks = delay.tasks
     tasks["id"], tasks["gpus"] = jobs["id"], gang
     # N is an integer in the authors' job files, so the rounding of N / g can be undone.
-    asked = np.where(
-        np.isfinite(jobs["iterations"]), jobs["iterations"] * instance.semantics.step_ratio, instance.iterations
-    )
-    asked = asked * gang
+    counted = jobs["iterations"] * instance.semantics.step_ratio
+    asked = np.where(np.isfinite(counted), counted, instance.iterations) * gang
     whole = np.rint(asked)
     tasks["iterations"] = tasks["left"] = np.where(np.abs(whole - asked) <= 1e-9 * whole, whole, asked)
     tasks["compute_s"] = instance.compute_s[:, MACHINE].min(axis=1)[instance.job_class]

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.baselines.dally.state import (
-    MACHINE_WAITS,
-    NETWORK_TIMER,
-    RACK_TIMER,
-    RACK_WAITS,
-    Delay,
-)
+from gpusched_env.baselines.dally.state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, Delay
 from gpusched_env.core.handle import kernel
 
 

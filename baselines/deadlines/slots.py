@@ -9,14 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.elastic.reallocation import (
-    Counts,
-    able_nodes,
-    held_counts,
-    movable,
-    reallocate,
-    supply,
-)
+from gpusched_env.baselines.elastic.reallocation import Counts, able_nodes, held_counts, movable, reallocate, supply
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Refuse, Scheduler, Wait
 

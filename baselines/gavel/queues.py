@@ -1,4 +1,4 @@
-"""Gavel's policies without a program: FIFO as coded, FIFO on the fastest type, and AlloX for one-GPU jobs."""
+"""Gavel's policies without a program: FIFO as coded, FIFO on the fastest type, and AlloX."""
 
 from __future__ import annotations
 
@@ -99,12 +99,16 @@ def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], i
 
 
 class AlloX:
-    """Least mean completion time of one-GPU jobs by assignment (Le et al., EuroSys 2020), in Gavel's form.
+    """Least mean completion time by assignment (Le et al., EuroSys 2020), in Gavel's form.
 
     Each free GPU has a queue, and jobs without a GPU are assigned to positions in these queues. The k-th position from
     the end of a queue costs k x the run time of the job on this GPU. Only the first job of each queue gets the GPU, and
     keeps it until the job ends. To all costs of a job, the published code adds the time that the job has waited. This
     is omitted here, because it never changes the assignment.
+
+    AlloX is defined for one-GPU jobs. A gang takes one position, as in uw-mad-dash/shockwave,
+    scheduler/policies/allox.py. If it is first, its share of time becomes 1 / its size; it keeps this share, takes no
+    queue away, and is assigned again each time.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ class AlloX:
         self._type_of: dict[int, int] = {}
 
     def __call__(self, problem: Problem) -> np.ndarray:
-        """Compute X, 0 or 1."""
+        """Compute X: 0, or 1 / gang size."""
         present = set(problem.rows.tolist())
         self._type_of = {row: column for row, column in self._type_of.items() if row in present}
         single = problem.gangs == 1

@@ -363,7 +363,8 @@ class Gavel(Scheduler):
 
     def _plan(self, view: ClusterView) -> None:
         """Recompute shares if anything has changed, and reset the counters if the last reset was long enough ago."""
-        due = self._clock_s - self._last_reset_s >= self.resolve_s or self._last_reset_s == 0.0
+        due = self._clock_s - self._last_reset_s >= self.resolve_s
+        due |= self._last_reset_s == 0.0 and not self._ahead  # a rule of the published simulator
         if not (self._changed or self._stale) or (self.gavel_compat and not due):
             return
         if due and not self._ahead:

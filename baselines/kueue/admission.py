@@ -16,15 +16,7 @@ from gpusched_env.baselines.kueue.victims import (
 )
 from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, Queues
-from gpusched_env.baselines.queues.usage import (
-    admits,
-    below_caps,
-    end_reservations,
-    give,
-    lowest_fit,
-    reserve,
-    take,
-)
+from gpusched_env.baselines.queues.usage import admits, below_caps, end_reservations, give, lowest_fit, reserve, take
 from gpusched_env.baselines.queues.waiting import (
     asks_rule,
     claim,

@@ -22,7 +22,6 @@ from gpusched_env.baselines.list_policies.keys import (
 from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs, sort_rows
 from gpusched_env.baselines.list_policies.runners import IN_LIST, leave_runners
 from gpusched_env.baselines.list_policies.state import ListState
-from gpusched_env.core.events import stir
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import ACTIVE, Run
 
@@ -103,7 +102,7 @@ def note_queue(sim: Run, plan: ListState, row: int) -> None:
     if plan.queued[row]["queue"] != queue:
         plan.queued[row]["queue"] = queue
         plan.queued[row]["entered_s"] = 0.0 if plan.memory["tail"] else sim.world["clock_s"]
-        stir(sim)
+        sim.world["calm"] = -1  # all gangs restart, if they ever do
 
 
 @kernel(lazy=True)

@@ -96,4 +96,4 @@ for label, of_rival in runs.items():
 
 # %%
 # Here the timers stay the same for a whole episode. The page on delay timers describes a learned tuner that
-# changes the timers during an episode. ``gpusched reproduce dally-cells`` repeats its evaluation.
+# changes the timers during an episode. ``python -m studies.delay_timers`` repeats its evaluation.

@@ -10,7 +10,7 @@ from gpusched_env import __version__
 from gpusched_env.cli.agents import agents_app
 from gpusched_env.cli.describing import describe, describe_cluster, describe_table
 from gpusched_env.cli.fetching import fetch_files, list_files, show_file
-from gpusched_env.cli.forecasting import calibration, forecast
+from gpusched_env.cli.forecasting import forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.playing import compare, export, run
 from gpusched_env.cli.pseudonyms import pseudonymise
@@ -56,7 +56,6 @@ traces_app.add("table", tables=True)(describe_table)
 traces_app.add("export")(export)
 traces_app.add("pseudonymise")(pseudonymise)
 twin_app.add("forecast", tables=True)(forecast)
-twin_app.add("calibration")(calibration)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")
 app.add_typer(agents_app, name="agents")

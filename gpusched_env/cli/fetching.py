@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 def list_files(
     pattern: Annotated[
-        str,
-        typer.Argument(help="Name, or a pattern such as 'pollux/*'.", show_default="all lists of jobs"),
+        str, typer.Argument(help="Name, or a pattern such as 'pollux/*'.", show_default="all lists of jobs")
     ] = "",
 ) -> None:
     """List the public data that can be fetched, their licences, and what has been fetched.

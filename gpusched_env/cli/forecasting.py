@@ -1,4 +1,4 @@
-"""``gpusched twin forecast`` and ``gpusched twin calibration``: when the queued jobs will start."""
+"""``gpusched twin forecast``: when the queued jobs will start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
-    from gpusched_env.problem.workload import Workload
     from gpusched_env.twin.futures import Options
     from gpusched_env.twin.history import History
     from gpusched_env.twin.quantiles import Quantiles
@@ -121,21 +120,6 @@ class Now:
         return present
 
 
-@dataclass(frozen=True, kw_only=True)
-class Weeks:
-    """When past forecasts are made."""
-
-    first: Annotated[int, typer.Option(min=1)] = 4
-    """Weeks of history before the first forecast."""
-    held: Annotated[int, typer.Option(min=1)] = 3
-    """Weeks after them, in which forecasts are made."""
-    every: Annotated[float, typer.Option(min=0.1, max=168.0)] = 5.0
-    """Hours between forecasts; not a divisor of 24."""
-
-
-HUNDRED: Final = Futures(futures=100)
-
-
 def forecast(
     now: Now,
     history: Annotated[str, typer.Option(help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")],
@@ -173,7 +157,7 @@ def forecast(
         print(f"note: of the history, {line}")
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
     _tell(present, Quantiles.of(starts), starts, grade, output)
-    print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
+    print("note: python -m tools calibration, in a clone, tells how many starts such intervals contained in past weeks")
 
 
 def _check_kueue(present: Snapshot, setting: Setting, scheduler: str | None) -> None:
@@ -186,53 +170,6 @@ def _check_kueue(present: Snapshot, setting: Setting, scheduler: str | None) -> 
             "--snapshot: its jobs are Kueue's, whose quotas decide who waits: give --twin, fitted to such a log with "
             "--quotas, or choose another policy by --scheduler, such as fifo"
         )
-
-
-def calibration(
-    log: Annotated[str, typer.Argument(help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")],
-    played: Played,
-    weeks: Weeks,
-    draw_limits: Annotated[
-        bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
-    ] = False,
-    futures: Futures = HUNDRED,
-) -> None:
-    """Forecast the past: how many starts the intervals contain, and how often the probabilities come true.
-
-    The log is replayed under the policy, which gives the true starts. Each forecast sees only jobs that have ended.
-
-    Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --first 4 --held 3
-    """
-    from gpusched_env.traces import read_trace
-    from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, with_limits
-    from gpusched_env.twin.backtest import played as played_log
-    from gpusched_env.twin.model import ignored_by
-    from gpusched_env.twin.quantiles import HOURS
-
-    setting, options = played.setting(), futures.options()
-    workload, report = read_trace(log)
-    print(report.describe())
-    if draw_limits:
-        workload = with_limits(workload, options.seed)
-    _need_limits(workload)
-    for line in ignored_by(setting.problems(workload)):
-        print(f"note: {line}")
-    run = played_log(workload, setting)
-
-    def tell(one: Scored) -> None:
-        print(f"week {one.time_s / WEEK_S:.2f}: {one.queued:,} queued jobs")
-
-    first_s, last_s = weeks.first * WEEK_S, (weeks.first + weeks.held) * WEEK_S
-    found = backtest(run, setting, first_s, last_s, weeks.every * HOUR_S, options, tell)
-    if not found.jobs:
-        last = float(workload.jobs["arrival_s"].max()) / WEEK_S
-        raise GpuschedError(
-            f"{log}: no job is queued at the times of the forecasts. Jobs arrive for {last:.1f} weeks: choose --first, "
-            "--held and --every to suit"
-        )
-    print(f"80 % intervals of {found.jobs:,} jobs in {found.snapshots} snapshots: cover {found.covered:.1%}")
-    for hours, chance, part in zip(HOURS, found.forecast, found.happened, strict=True):
-        print(f"start within {hours} h: {chance:.1%} of the jobs as forecast, {part:.1%} in truth")
 
 
 def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -> History:
@@ -254,12 +191,6 @@ def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
     return History(namespaces_as_users(workload.select(ended)), origin_s)
-
-
-def _need_limits(workload: Workload) -> None:
-
-    if np.isnan(workload.jobs["estimate_s"]).all():
-        print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
 
 
 def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, grade: str, output: Path | None) -> None:

@@ -13,14 +13,7 @@ import typer
 
 from gpusched_env import __version__
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
-from gpusched_env.cli.outputs import (
-    PLOT_SUFFIXES,
-    RESULT_SUFFIXES,
-    output_of_results,
-    save_log,
-    save_results,
-    written,
-)
+from gpusched_env.cli.outputs import PLOT_SUFFIXES, RESULT_SUFFIXES, output_of_results, save_log, save_results, written
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import show
 from gpusched_env.support.tables import Table

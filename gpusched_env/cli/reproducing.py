@@ -26,7 +26,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis; testbeds, or a "
+            help="dally, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis; testbeds, or a "
             "TOML file of others: measured values beside predicted ones.",
         ),
     ],
@@ -47,16 +47,22 @@ def reproduce(
 
     Example: gpusched reproduce sjf-bco --quick
     """
-    from gpusched_env.evaluation.processes import backend
-    from gpusched_env.reproduce import load_card, play_card
-    from gpusched_env.reproduce.findings import UNJUDGED, of_full
-    from gpusched_env.reproduce.report import WIDTH, summary
+    from gpusched_env.reproduce import load_card
 
     folder = (output or Path("reproduction") / Path(card).stem).expanduser()
     if card == TESTBEDS or card.endswith(".toml"):
         _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
         return
-    chosen = load_card(card)
+    play_and_show(load_card(card), folder, quick, processes)
+
+
+def play_and_show(chosen: Card, folder: Path, quick: bool, processes: Processes) -> None:
+    """Play a card; print its tables and findings, and write results and figures."""
+    from gpusched_env.evaluation.processes import backend
+    from gpusched_env.reproduce import play_card
+    from gpusched_env.reproduce.findings import UNJUDGED, of_full
+    from gpusched_env.reproduce.report import WIDTH, summary
+
     try:
         with backend(processes.backend):
             results, found = play_card(chosen, folder, quick, processes.workers)
@@ -69,12 +75,12 @@ def reproduce(
     judged = findings
     if quick:
         seeds += " (quick: numbers are of a part, verdicts of the full runs)"
-        judged = [*of_full(card), *(one for one in findings if one.full == UNJUDGED)]
+        judged = [*of_full(chosen.name), *(one for one in findings if one.full == UNJUDGED)]
     out.print(chosen.title, style="bold", markup=False)
     out.print(*summary(judged, out.width), sep="\n", markup=False)
     out.print(f"\n{seeds}, gpusched-env {__version__}\n", markup=False)
     _show_tables(chosen, results, findings, out)
-    header = {"card": card, "version": __version__, "quick": quick}
+    header = {"card": chosen.name, "version": __version__, "quick": quick}
     results.write_json(folder / "results.json", header, findings)
     results.write_csv(folder / "results.csv")
     written = ["results.json", "results.csv", *_figures(chosen, results, folder, out)]

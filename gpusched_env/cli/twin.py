@@ -236,11 +236,7 @@ def _show_score(twin: Twin, log: str, held_back: bool) -> None:
 
 
 def _with_outages(
-    pools: tuple[Pool, ...],
-    path: Path,
-    origin: str,
-    log: Workload,
-    tell: Callable[[str], None],
+    pools: tuple[Pool, ...], path: Path, origin: str, log: Workload, tell: Callable[[str], None]
 ) -> tuple[Pool, ...]:
     """Read outages and give them to the pools."""
     from gpusched_env.twin.model import WAIT

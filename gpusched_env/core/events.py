@@ -56,8 +56,7 @@ from gpusched_env.support.units import LATEST_S
 # waits until a time that ``Wait`` does not allow; the timer has this time.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE, BAD_WAIT = range(7)
 MOST_QUIET: Final = 10_000  # wake-ups
-MOST_RECORDS: Final = 2  # that an event or a decision writes to the log, changes of rates apart
-RESTART_RECORDS: Final = 3  # that the restart of a gang writes
+MOST_RECORDS: Final = 3  # that an event or a decision writes to the log, changes of rates apart
 GO_ON: Final = -1  # nothing stopped it
 
 # Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
@@ -571,19 +570,6 @@ def stop(sim: Run, row: int) -> None:
         release(sim, number)
 
 
-@helper
-def happened(sim: Run) -> int:
-    """Count the arrivals, departures, starts and stops up to now."""
-    w = sim.world
-    return w["entered"] + w["finished"] + w["starts"] + w["preemptions"]
-
-
-@helper
-def stir(sim: Run) -> None:
-    """Say that the order of the jobs has changed, so that all gangs restart at the end of this decision point."""
-    sim.world["calm"] = -1
-
-
 @kernel(lazy=True)
 def restart_next(sim: Run) -> int:
     """Stop the gang that started first, and start it again on its GPUs; return GO_ON, or LOG_FULL.
@@ -592,20 +578,21 @@ def restart_next(sim: Run) -> int:
     which is then the last that has started, until the first one has started now.
     """
     w = sim.world
-    if w["events"] + RESTART_RECORDS > sim.events.shape[0] or not has_room(sim):
+    if not has_room(sim):
         return LOG_FULL
-    number = sim.running[0]
-    anew = w["running"] == 0 or sim.replicas[number]["start_s"] == w["clock_s"]
-    if anew or (w["restarting"] == 1 and happened(sim) == w["calm"]):
+    r = sim.replicas[sim.running[0]]
+    happened = w["entered"] + w["finished"] + w["starts"] + w["preemptions"]
+    over = w["running"] == 0 or r["start_s"] == w["clock_s"]
+    if over or (w["restarting"] == 1 and happened == w["calm"]):
         w["restarting"] = 0
-        w["calm"] = happened(sim)
+        w["calm"] = happened
         return GO_ON
     w["restarting"] = 2
-    row = sim.replicas[number]["job"]
-    gang = sim.replicas[number]["gang"]
-    lease_s = sim.replicas[number]["lease_s"]
-    seat = sim.replicas[number]["first_gpu"]
+    row = r["job"]
+    gang = r["gang"]
+    lease_s = r["lease_s"]
     count = 0
+    seat = r["first_gpu"]
     while seat >= 0:
         sim.chosen[count] = seat
         count += 1
@@ -614,9 +601,8 @@ def restart_next(sim: Run) -> int:
     if w["elastic"]:
         set_size(sim, row, size_row(sim, row, gang))
     if start(sim, row, EXPLICIT, count, False, 0) == APPLIED:
-        number = sim.jobs[row]["replica"]
-        sim.replicas[number]["lease_s"] = lease_s
-        set_due(sim, number)
+        sim.replicas[sim.jobs[row]["replica"]]["lease_s"] = lease_s
+        set_due(sim, sim.jobs[row]["replica"])
     elif w["round_s"] == 0.0:  # its nodes take no new gangs; the scheduler may find others
         w["deciding"] = 1
     return GO_ON

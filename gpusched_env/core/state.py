@@ -113,7 +113,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
         ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
-        ("calm", "<i8"),  # what had happened (events.happened) when all gangs were restarted last
+        ("calm", "<i8"),  # count of what had happened when all gangs restarted last; -1 = a scheduler lets them restart
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
@@ -133,7 +133,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
         ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
         ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
-        ("depth_s", "<f8", (2,)),  # [s] of the pipeline on one machine, on several; -1 = latencies are those of steps
+        ("gpu_depth_s", "<f8"),  # [s] of the pipeline on one machine; -1 = latencies are those of steps
+        ("nic_depth_s", "<f8"),  # [s] of the pipeline on several
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(

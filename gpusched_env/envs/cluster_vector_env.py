@@ -88,10 +88,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     """
 
     def __init__(
-        self,
-        num_envs: int = 1,
-        scenario: str | Scenario | Sequence[str | Scenario] = "philly-64-v1",
-        **options: Any,
+        self, num_envs: int = 1, scenario: str | Scenario | Sequence[str | Scenario] = "philly-64-v1", **options: Any
     ) -> None:
         if num_envs < 1:
             raise ScenarioError(f"num_envs is {num_envs}: it must be at least 1")

@@ -93,7 +93,5 @@ def register_environments() -> None:
             )
     if DELAY_TIMERS not in gym.registry:
         gym.register(
-            DELAY_TIMERS,
-            entry_point=_DELAY_TIMERS_ENTRY_POINT,
-            vector_entry_point=_DELAY_TIMERS_VECTOR_ENTRY_POINT,
+            DELAY_TIMERS, entry_point=_DELAY_TIMERS_ENTRY_POINT, vector_entry_point=_DELAY_TIMERS_VECTOR_ENTRY_POINT
         )

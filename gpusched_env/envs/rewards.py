@@ -61,22 +61,14 @@ def reward_component(name: str, meaning: str, scale: Callable[[Instance], float]
     return register
 
 
-@reward_component(
-    "jct",
-    "-(mean JCT) / (mean ideal run time) (Little's law)",
-    lambda instance: total(instance.ideal_s),
-)
+@reward_component("jct", "-(mean JCT) / (mean ideal run time) (Little's law)", lambda instance: total(instance.ideal_s))
 @kernel(lazy=True)
 def job_seconds(sim: Run) -> float:
     """Integral of the number of jobs in the system [job s]."""
     return sim.world["job_seconds"]
 
 
-@reward_component(
-    "slowdown",
-    "-(mean slowdown, JCT / ideal run time)",
-    lambda instance: float(len(instance.workload)),
-)
+@reward_component("slowdown", "-(mean slowdown, JCT / ideal run time)", lambda instance: float(len(instance.workload)))
 @kernel(lazy=True)
 def slowdown_seconds(sim: Run) -> float:
     """Sum over jobs of (time in the system / ideal run time)."""

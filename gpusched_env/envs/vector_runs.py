@@ -34,11 +34,7 @@ class VectorRuns:
     """
 
     def __init__(
-        self,
-        singles: Sequence[ClusterEnv],
-        instances: Sequence[Instance],
-        threads: int | None,
-        keep_logs: bool,
+        self, singles: Sequence[ClusterEnv], instances: Sequence[Instance], threads: int | None, keep_logs: bool
     ) -> None:
         self._singles, self._keeps_logs = singles, keep_logs
         self._sizes = longest(instances)

@@ -77,12 +77,11 @@ class Semantics:
     pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
     kill_at_limit : True = a job is killed when it has run for its time limit (``Instance.limit_s``); False = it runs on
-    restart_all_s : None (default) = a gang that keeps its GPUs runs on. Else all gangs restart at the end of a decision
-        point if, since they did so last, a job arrived, left, started or stopped, or the scheduler told that a job had
-        changed its queue: each is preempted, and resumes on its GPUs after this time without progress [s]. It must
-        include the checkpoint, so ``checkpoint_s`` must be 0. Muri's controller restarts all in each round in which it
-        decides, even if the same gangs go on: so the starts on its testbed are predicted within 1 %. If only starts and
-        stops counted, they would be 8 % (SRTF) and 21 % (Tiresias) too few
+    restart_all_s : None (default) = a gang that keeps its GPUs runs on. Else all gangs restart after a decision point
+        if a job has arrived, left, started, stopped or changed its queue (Tiresias) since they did so last: each is
+        preempted, and resumes on its GPUs after this time without progress [s], which includes the checkpoint. Muri's
+        controller does so even if the same gangs go on: with this rule the starts on its testbed are predicted within
+        1 %. If only starts and stops counted, they would be 8 % (SRTF) and 21 % (Tiresias) too few
     step_ratio : measured time of an iteration / time in the profile or log, > 0; the work of all jobs is multiplied by
         it, and so is every run time that a scheduler knows: no order by size changes. Claims of users stay as they are
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
@@ -144,10 +143,9 @@ class Semantics:
             raise ScenarioError(
                 f"semantics.restart_all_s: it includes the checkpoint; set checkpoint_s ({self.checkpoint_s:g}) to 0"
             )
-        ratio = self.step_ratio
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio < math.inf:
-            raise ScenarioError(f"semantics.step_ratio is {ratio!r}: it must be a number > 0")
-        object.__setattr__(self, "step_ratio", float(ratio))
+        if not 0 < self.step_ratio < math.inf:
+            raise ScenarioError(f"semantics.step_ratio is {self.step_ratio!r}: it must be a number > 0")
+        object.__setattr__(self, "step_ratio", float(self.step_ratio))
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing can happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -387,9 +385,8 @@ class Instance:
                 "make slot_s larger"
             )
         by_iterations = np.isfinite(jobs["iterations"])
-        self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
         ratio = self.semantics.step_ratio
-        self.iterations = self.iterations * ratio
+        self.iterations = ratio * np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
         if self.semantics.step_iterations:
             self.iterations = whole_steps(self.iterations, self.semantics.step_iterations)
             by_iterations = np.ones(len(jobs), bool)

@@ -272,12 +272,7 @@ class AskedTypes(NamedTuple):
 
 
 def node_sets(
-    rules: Partitions,
-    cluster: Cluster,
-    workload: Workload,
-    types: AskedTypes,
-    leaves: np.ndarray,
-    known: Sequence[str],
+    rules: Partitions, cluster: Cluster, workload: Workload, types: AskedTypes, leaves: np.ndarray, known: Sequence[str]
 ) -> NodeSets:
     """Compile partitions and reservations for the jobs of a workload.
 
@@ -397,12 +392,7 @@ def _limits(
 
 
 def _unable(
-    inside: np.ndarray,
-    cluster: Cluster,
-    workload: Workload,
-    types: AskedTypes,
-    job: np.ndarray,
-    partition: np.ndarray,
+    inside: np.ndarray, cluster: Cluster, workload: Workload, types: AskedTypes, job: np.ndarray, partition: np.ndarray
 ) -> np.ndarray:
     """Boolean [O]: whether the partition of a pair has too few GPUs of the types on which the job's model runs."""
     runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])

@@ -193,11 +193,7 @@ def by_tenant(found: Comparison, setting: str) -> Table:
         rows.append(Row(cells))
     more = f"; {len(first) - MOST_TENANTS} with fewer jobs are left out" if len(first) > MOST_TENANTS else ""
     columns = [Heading("tenant", text=True), Heading("jobs", better="max"), *_headings(outcomes, found)]
-    return Table(
-        f"mean wait [{unit.sign}] of tenants, {setting}; {SMALL_PRINT}{more}",
-        columns,
-        rows,
-    )
+    return Table(f"mean wait [{unit.sign}] of tenants, {setting}; {SMALL_PRINT}{more}", columns, rows)
 
 
 def gpu_hours(found: Comparison) -> Table:

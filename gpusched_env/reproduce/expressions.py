@@ -23,12 +23,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from gpusched_env.metrics import (
-    Interval,
-    bootstrap_mean,
-    mean_interval,
-    paired_difference,
-)
+from gpusched_env.metrics import Interval, bootstrap_mean, mean_interval, paired_difference
 from gpusched_env.metrics.statistics import paired_ratio
 from gpusched_env.reproduce.results import Results
 from gpusched_env.support.figures import COLOURS

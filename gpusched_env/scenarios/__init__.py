@@ -11,21 +11,7 @@ from gpusched_env.scenarios.variation import Variation
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 __all__ = [
-    "FAMILIES",
-    "RESULTS_VERSION",
-    "SCENARIOS",
-    "Curriculum",
-    "Parameter",
-    "Scenario",
-    "ScenarioFamily",
-    "Seeds",
-    "Variation",
-    "WorkloadSpec",
-    "get_scenario",
-    "list_scenarios",
-    "load_scenario",
-    "register_scenario",
-    "ring_all_reduce",
-    "save_scenario",
-    "scenario_from_dict",
-]
+    "FAMILIES", "RESULTS_VERSION", "SCENARIOS", "Curriculum", "Parameter", "Scenario", "ScenarioFamily", "Seeds",
+    "Variation", "WorkloadSpec", "get_scenario", "list_scenarios", "load_scenario", "register_scenario",
+    "ring_all_reduce", "save_scenario", "scenario_from_dict",
+]  # fmt: skip

@@ -60,6 +60,7 @@ GONE: Final = {  # out of the package
     "traces fit-profiles": "python -m studies.profile_tables, in a clone",
     "dataset": "python -m tools datasets, in a clone",
     "agents dataset": "python -m tools datasets, in a clone",
+    "twin calibration": "python -m tools calibration, in a clone",
     "leaderboard build": "python -m tools site, in a clone",
     "leaderboard baselines": "python -m tools entries, in a clone",
 }

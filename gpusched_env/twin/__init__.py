@@ -3,12 +3,5 @@
 from gpusched_env.twin.model import GroupScore, Pool, Problem, Remainder, Score, Twin, read_twin, write_twin
 
 __all__ = [
-    "GroupScore",
-    "Pool",
-    "Problem",
-    "Remainder",
-    "Score",
-    "Twin",
-    "read_twin",
-    "write_twin",
-]
+    "GroupScore", "Pool", "Problem", "Remainder", "Score", "Twin", "read_twin", "write_twin",
+]  # fmt: skip

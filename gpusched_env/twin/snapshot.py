@@ -27,12 +27,7 @@ VERSION: Final = 1  # of the file
 LONGEST: Final = 256  # [characters] of a name
 UNTOLD: Final = "its own are not told; export with the column tres-alloc"  # of the GPUs of a running job
 # Field of the file -> attribute
-TIMES: Final = {
-    "time": "time_s",
-    "arrival": "arrival_s",
-    "start": "start_s",
-    "begin": "begin_s",
-}
+TIMES: Final = {"time": "time_s", "arrival": "arrival_s", "start": "start_s", "begin": "begin_s"}
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,10 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
-from gpusched_env.reproduce.dally_cells import (
+from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import whole, write_whole
+from studies.delay_timers.cells import (
     TRAINING_CELLS,
     TRAINING_SEEDS,
     VALIDATION_CELLS,
@@ -41,9 +44,6 @@ from gpusched_env.reproduce.dally_cells import (
     pairs,
     static_waits,
 )
-from gpusched_env.scenarios import RESULTS_VERSION
-from gpusched_env.support.commands import run_script
-from gpusched_env.support.files import whole, write_whole
 from studies.index_search.cma import cma_es
 
 TUNER_FILE: Final = "tuner.npz"

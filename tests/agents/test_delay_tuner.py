@@ -19,7 +19,9 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.reproduce.dally_cells import (
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
+from studies.delay_timers.cells import (
     TEST_CELLS,
     TEST_SEEDS,
     TRAINING_CELLS,
@@ -28,8 +30,6 @@ from gpusched_env.reproduce.dally_cells import (
     rows,
     static_waits,
 )
-from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import simulate
 from studies.delay_timers.tuner import play
 
 ROOT = Path(__file__).parents[2]

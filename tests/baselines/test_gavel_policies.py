@@ -9,6 +9,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from allox_reference import allocate
 from gavel_reference import feasible_set, filled_levels, least_rho, least_scaled, solve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -28,7 +29,6 @@ from gpusched_env.baselines.gavel.policies import POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import Entries, Optimum, Program
 from gpusched_env.baselines.gavel.queues import AlloX, FifoAsCoded, assign, fifo_perf
-from gpusched_env.errors import SchedulerError
 
 TYPES = ("V100", "P100", "K80")
 QUEUES = "allox", "fifo", "fifo_stored"
@@ -198,8 +198,40 @@ def test_allox_assigns_places_in_queues() -> None:
     assert AlloX()(problem).tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     aged = dataclasses.replace(problem, age_s=np.array([5.0, 900.0, 30.0]))
     assert AlloX()(aged).tolist() == AlloX()(problem).tolist()
-    with pytest.raises(SchedulerError, match="allox: it assigns single GPUs"):
-        AlloX()(Problem.of([[1.0]], [2], gangs=[2]))
+
+
+def test_allox_gives_gangs_one_position_and_a_part_of_the_time() -> None:
+    """Two GPUs. The gang of two has half of the time of the type, and takes no queue away: when the short job is over,
+    the next job gets a GPU, too.
+    """
+    policy = AlloX()
+    first = Problem.of([[1.0], [1.0]], [2], steps_left=[4, 3], gangs=[2, 1])
+    assert policy(first).tolist() == [[0.5], [1.0]]
+    later = Problem.of([[1.0], [1.0]], [2], steps_left=[4, 9], gangs=[2, 1], rows=[0, 2])
+    assert policy(later).tolist() == [[0.5], [1.0]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_allox_is_that_of_the_published_code(seed: int) -> None:
+    """Over ten problems in which jobs come and end; one GPU of each type, because the code leaves ties of GPUs open."""
+    rng = np.random.default_rng(seed)
+    alpha = float(rng.choice([0.2, 1.0]))
+    policy, before, rows, age_s, come = AlloX(alpha), {}, [], [], 0
+    run_s, gangs = rng.uniform(1.0, 90.0, (40, 3)), rng.choice([1, 1, 2], 40)
+    for _ in range(10):
+        more = int(rng.integers(1, 4))
+        rows, age_s, come = (
+            rows + list(range(come, come + more)),
+            [age + 5.0 for age in age_s] + [0.0] * more,
+            come + more,
+        )
+        told = {at: before[row] for at, row in enumerate(rows) if row in before}
+        expected = allocate(run_s[rows].tolist(), age_s, gangs[rows].tolist(), [1, 1, 1], alpha, told)
+        found = policy(Problem.of(1.0 / run_s[rows], [1, 1, 1], gangs=gangs[rows], rows=rows))
+        assert found.tolist() == [expected[at] for at in range(len(rows))]
+        before = {row: expected[at] for at, row in enumerate(rows)}
+        kept = np.flatnonzero(rng.random(len(rows)) < 0.7).tolist()
+        rows, age_s = [rows[at] for at in kept], [age_s[at] for at in kept]
 
 
 def test_allox_keeps_its_assignments() -> None:

@@ -18,7 +18,7 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from gpusched_env.integrations.masked_dqn import MaskedDQN
+from examples.masked_dqn import MaskedDQN
 from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
 
 OPTIONS: dict[str, Any] = dict(scenario="tiny-v1", queue_window=6, running_window=2, step_limit=40)

@@ -10,8 +10,9 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.evaluation import RunResult
 from gpusched_env.problem.instance import SchedulerInfo
-from gpusched_env.reproduce import Results, load_card
-from gpusched_env.reproduce.dally_cells import (
+from gpusched_env.reproduce import Results
+from studies.delay_timers.__main__ import card as load
+from studies.delay_timers.cells import (
     FULL,
     GRID,
     HAND,
@@ -41,7 +42,7 @@ def results(times: dict[tuple[str, str], list[float]]) -> Results:
 
 
 def test_every_contender_plays_every_test_cell_on_ten_test_seeds_and_quick_is_a_part() -> None:
-    card = load_card("dally-cells")
+    card = load()
     runs = card.runs(False)
     assert len(TEST_SEEDS) == 10
     assert {run.seed for run in runs} == set(TEST_SEEDS)
@@ -59,7 +60,7 @@ def test_every_contender_plays_every_test_cell_on_ten_test_seeds_and_quick_is_a_
 
 
 def test_static_timers_are_those_that_their_names_say() -> None:
-    runs = {run.labels["contender"]: run.scheduler for run in load_card("dally-cells").runs(True)}
+    runs = {run.labels["contender"]: run.scheduler for run in load().runs(True)}
     assert runs[NO_WAIT].endswith("timers=256:0:0")
     assert runs[FULL].endswith("timers=1:0:0/256:inf:inf")
     (rack, network), spec = GRID["1 h+6 h"], runs["1 h+6 h"]
@@ -76,7 +77,7 @@ def test_ratios_are_geometric_means_and_the_best_rival_is_that_of_the_cell() -> 
         ("a", LEARNED): [80.0, 80.0, 80.0], ("b", LEARNED): [45.0, 45.0, 45.0],
         ("a", HAND): [160.0, 160.0, 160.0], ("b", HAND): [50.0, 50.0, 50.0], ("a", NO_WAIT): [64.0, 100.0, 64.0],
     })  # fmt: skip
-    card = load_card("dally-cells")
+    card = load()
     place = card.scope(found)
     assert place.value("over_cells(HAND, 'mean_jct_s').mean") == pytest.approx(math.sqrt(0.5 * 0.9))
     assert place.value("best['mean_jct_s']") == [NO_WAIT, HAND]

@@ -36,8 +36,13 @@ def errors(points: Points) -> dict[str, float]:
 
 
 def test_the_fit_finds_the_constants_that_made_the_run_times() -> None:
-    work_s, starts = np.array([100.0, 3e3, 7e4, 5e5]), np.array([1.0, 4.0, 2.0, 40.0])
-    assert muri.fit(work_s, starts, 1.25 * work_s + 32.0 * starts) == {"step_ratio": 1.25, "start_s": 32.0}
+    iterations, starts = np.array([100.0, 3e3, 7e4, 5e5]), np.array([1.0, 4.0, 2.0, 40.0])
+    told = {"job_id": np.arange(4.0), "num_gpu": np.ones(4), "submit_time": np.arange(4.0), "iterations": iterations}
+    told |= {"iteration_time": np.full(4, 2000.0), "job_counter": starts}
+    told["real_executed_time"] = 1.25 * 2.0 * iterations + 32.0 * starts
+    backwards = {name: column[::-1] for name, column in told.items()}
+    found = muri.fit(lambda file, columns, _: told if file == "muri_trace" else backwards, "a run")
+    assert found == {"step_ratio": 1.25, "start_s": 32.0}
 
 
 def test_the_constants_are_those_of_the_specification(frozen: tuple[Measured, dict[str, Any]]) -> None:
@@ -65,12 +70,11 @@ def test_a_replay_of_the_controller_gives_the_same_times(
 ) -> None:
     measured, constants = frozen
     (points,) = muri.play(row, "calibrated", constants, measured)
-    trace = measured.test(muri.TRACE, muri.TRACE_COLUMNS, lambda rows: rows["job_id"] >= 0)
-    arrival_s = (trace["submit_time"] / 1000.0).tolist()
-    run_s = trace["iterations"] * trace["iteration_time"] / 1000.0 * constants["step_ratio"]
+    jobs = muri.jobs_of(measured.test).jobs
     controller = Controller(8, 8, 360.0, constants["start_s"], limits)
-    ends = controller.run(arrival_s, trace["num_gpu"].astype(int).tolist(), run_s.tolist())
-    np.testing.assert_array_equal(points.predicted, np.array(ends) - arrival_s)
+    run_s = jobs["duration_s"] * constants["step_ratio"]
+    ends = controller.run(jobs["arrival_s"].tolist(), jobs["gpus"].tolist(), run_s.tolist())
+    np.testing.assert_array_equal(points.predicted, np.array(ends) - jobs["arrival_s"])
     assert points.totals["starts"][0] == sum(controller.starts.values())
 
 
@@ -83,8 +87,8 @@ def test_only_starts_and_stops_would_restart_too_rarely(frozen: tuple[Measured, 
     ) in (("T1", None), ("T2", (3250.0, 7200.0))):
         (points,) = muri.play(row, "calibrated", constants, measured)
         predicted, counted = points.totals["starts"]
-        trace = measured.test(muri.TRACE, muri.TRACE_COLUMNS, lambda rows: rows["job_id"] >= 0)
+        jobs = muri.jobs_of(measured.test).jobs
         rare = Controller(8, 8, 360.0, constants["start_s"], limits, on_event=False)
-        run_s = trace["iterations"] * trace["iteration_time"] / 1000.0 * constants["step_ratio"]
-        rare.run((trace["submit_time"] / 1000.0).tolist(), trace["num_gpu"].astype(int).tolist(), run_s.tolist())
+        run_s = jobs["duration_s"] * constants["step_ratio"]
+        rare.run(jobs["arrival_s"].tolist(), jobs["gpus"].tolist(), run_s.tolist())
         assert abs(predicted / counted - 1) < 0.01 < 0.05 < abs(sum(rare.starts.values()) / counted - 1)

@@ -11,7 +11,11 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
 from gpusched_env.metrics import summarise
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
-from gpusched_env.reproduce.dally_cells import (
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.scenarios.dally import GANGS
+from gpusched_env.simulator import simulate
+from gpusched_env.traces.transform import offered_load
+from studies.delay_timers.cells import (
     BETWEEN_CELLS,
     LOADS,
     NETWORKS,
@@ -23,11 +27,7 @@ from gpusched_env.reproduce.dally_cells import (
     VALIDATION_SEEDS,
     TimerCell,
 )
-from gpusched_env.reproduce.dally_cells import GANGS as KINDS
-from gpusched_env.scenarios import get_scenario
-from gpusched_env.scenarios.dally import GANGS
-from gpusched_env.simulator import simulate
-from gpusched_env.traces.transform import offered_load
+from studies.delay_timers.cells import GANGS as KINDS
 
 SPLITS = {"training": TRAINING_CELLS, "validation": VALIDATION_CELLS, "test": TEST_CELLS}
 EVERY = [cell for cells in SPLITS.values() for cell in cells]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from helpers import check_counts, random_workload, state_bytes, two_types
 from hypothesis import given, settings
@@ -67,11 +69,14 @@ def draw_network(rng: np.random.Generator) -> Network:
         k_mode=str(rng.choice(["clamp", "affine"])),
         shared_loss=0.25,
     )
+    collective = str(rng.choice(list(COLLECTIVES)))
+    if collective == "nvls":  # it needs switches that reduce
+        topology = dataclasses.replace(topology, switch_share=0.75)
     return Network(
         "topology",
         topology=topology,
         contention=contention,
-        collective=str(rng.choice(list(COLLECTIVES))),
+        collective=collective,
         reduction_GBps=None if rng.random() < 0.5 else 100.0,
         machine_overhead_s=float(rng.choice([0.0, 0.001])),
     )

@@ -10,7 +10,7 @@ import pytest
 from gpusched_env.agents.learned_timers import INPUTS, TimerNetwork, shipped
 from gpusched_env.delay_timers.actions import timer_action
 from gpusched_env.errors import GpuschedError
-from gpusched_env.reproduce.dally_cells import TRAINING_CELLS, VALIDATION_CELLS, pair_action
+from studies.delay_timers.cells import TRAINING_CELLS, VALIDATION_CELLS, pair_action
 from studies.delay_timers.tuner import (
     HIDDEN,
     OUTPUTS,

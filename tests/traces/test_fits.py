@@ -23,8 +23,8 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import assign_profiles
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, Throughput
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux
+from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, IterationTime, RingThroughput, Throughput
+from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 from studies.profile_tables import pollux
 from studies.profile_tables.__main__ import Settings, main
 from studies.profile_tables.fitting import fit_table
@@ -36,7 +36,7 @@ MODEL = Throughput(0.1, 0.01, 0.2, 0.05, 0.5, 0.1, 2.0)
 PLACES = [(1, 1), (1, 2), (1, 3), (1, 4), (2, 2), (2, 4), (2, 8), (3, 6), (4, 4), (4, 16)]  # machines, GPUs
 
 
-def measured(model: Throughput, places: list[tuple[int, int]] = PLACES, batches: tuple[int, ...] = (4, 8, 16, 32)):
+def measured(model: IterationTime, places: list[tuple[int, int]] = PLACES, batches: tuple[int, ...] = (4, 8, 16, 32)):
     """Rows that the model describes without error."""
     grid = [(machines, gpus, batch, 0.0, 0.0) for machines, gpus in places for batch in batches]
     rows = np.array(grid, MEASUREMENT_DTYPE)
@@ -174,6 +174,108 @@ def test_any_measurements_give_a_model(rows: list[tuple[int, int, int, float, fl
     grid = [(machines, machines + more, batch, 2 * s, s * sync) for machines, more, batch, s, sync in rows]
     found = fit_pollux(np.array(grid, MEASUREMENT_DTYPE))
     assert np.isfinite(list(vars(found).values())).all()
+    ring = fit_throughput(np.array(grid, MEASUREMENT_DTYPE))
+    for gpus, machines in ((1, 1), (4, 1), (4, 2), (9, 3)):
+        least, most = ring.range_s(gpus, machines, 4.0)
+        assert 0 < least <= ring.iteration_s(gpus, machines, 4.0) * (1 + 1e-9)
+        assert ring.iteration_s(gpus, machines, 4.0) <= most * (1 + 1e-9)
+
+
+# Rings
+
+RING = RingThroughput(0.1, 0.01, 0.2, 1.0, 0.002, 0.8, 2.0)
+NO_HOPS = RingThroughput(0.1, 0.01, 0.2, 1.0, 0.0, 0.8, 2.0)
+SMALL = [(machines, gpus) for machines, gpus in PLACES if gpus <= 8]
+LARGE = [(4, 16), (8, 32), (16, 64), (64, 256)]
+
+
+def test_ring_by_hand() -> None:
+    """A ring of 4 GPUs sends 2 x 3/4 of the gradients, so it takes 1.5 times as long as one of 2."""
+    assert RING.sync_s(np.array([1, 2, 4]), 1) == pytest.approx([0, 0.2, 0.3])
+    assert RING.sync_s(np.array([2, 4, 8]), 2) == pytest.approx([1.204, 1.812, 2.128])  # 2, 6 and 14 hops
+    assert RING.sync_s(8, np.array([3, 8])) == pytest.approx([1.75 * (0.2 + 0.8) + 0.028] * 2)
+    assert RING.iteration_s(4, 2, 30, 3) == pytest.approx(0.8 + math.hypot(0.4, 1.812))
+
+
+def test_a_ring_measured_on_eight_gpus_is_predicted_on_more() -> None:
+    """Pollux's slope per GPU, which a ring has between few GPUs, makes them more than twice as slow."""
+    small, large = measured(RING, [*SMALL, (3, 8), (4, 8)]), measured(RING, LARGE)
+    found = fit_throughput(small)
+    for name in ("alpha_grad", "beta_grad", "local_s", "network_s", "hop_s", "wider", "gamma"):
+        assert getattr(found, name) == pytest.approx(getattr(RING, name), rel=1e-4), name
+    assert found.unknown == ()
+    assert found.relative_errors(large).max() < 1e-4
+    assert fit_pollux(small).relative_errors(large).max() > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_ring_measured_with_noise_is_predicted_on_more(seed: int) -> None:
+    """96 rows with a spread of 5 %: the prediction is within 3 %."""
+    rows = np.concatenate([measured(NO_HOPS, SMALL)] * 3)
+    rng = np.random.default_rng(seed)
+    factor = np.exp(0.05 * rng.standard_normal(len(rows)))
+    rows["iteration_s"] *= factor
+    rows["sync_s"] *= factor
+    assert fit_throughput(rows).relative_errors(measured(NO_HOPS, LARGE)).max() < 0.03
+
+
+@pytest.mark.parametrize("wider", [0.5, 1.0])
+def test_two_machines_give_a_range_with_the_truth_at_one_end(wider: float) -> None:
+    truth = RingThroughput(0.1, 0.01, 0.2, 1.0, 0.0, wider, 2.0)
+    found = fit_throughput(measured(truth, [place for place in PLACES if place[0] < 3]))
+    assert found.unknown == ("wider",)
+    for machines, gpus in LARGE:
+        ends = found.range_s(gpus, machines, 16)
+        assert ends[wider == 1.0] == pytest.approx(float(truth.iteration_s(gpus, machines, 16)), rel=1e-4)
+        assert ends[0] < found.iteration_s(gpus, machines, 16) < ends[1]
+        extra = found.sync_s(gpus, machines) - found.sync_s(gpus, 1)
+        both = [2 * (1 - 1 / gpus) * share for share in (0.5, 1.0)]
+        assert extra == pytest.approx(math.sqrt(both[0] * both[1]), rel=1e-4)  # as far from one end as from the other
+    assert len(set(found.range_s(8, 2, 16))) == 1  # two machines were measured
+
+
+@pytest.mark.parametrize(
+    ("places", "unknown"),
+    [
+        (PLACES, ()),
+        ([(1, 1), (1, 2), (1, 4)], ("network_s", "wider")),
+        ([(1, 1), (1, 2), (2, 2)], ("wider", "growth")),
+        ([(1, 1), (1, 2), (2, 3)], ("wider",)),
+        ([(1, 1), (1, 2), (3, 3)], ("pair",)),
+        ([(1, 1), (2, 2), (3, 3)], ("local_s",)),
+        ([(1, 1)], ("local_s", "network_s", "wider", "growth")),
+    ],
+)
+def test_what_measurements_do_not_tell_is_named(places: list[tuple[int, int]], unknown: tuple[str, ...]) -> None:
+    """And the range of a gang's time is wide exactly if it depends on something that is unknown."""
+    found = fit_throughput(measured(NO_HOPS, places))
+    assert found.unknown == unknown
+    assert found.range_s(1, 1, 16) == pytest.approx((0.26, 0.26))
+    gangs = {
+        (2, 1): ("local_s",),
+        (8, 2): ("network_s", "pair", "growth"),
+        (16, 4): ("network_s", "wider", "growth"),
+    }
+    for gang, names in gangs.items():
+        least, most = found.range_s(*gang, 16)
+        assert (least < most) is any(name in unknown for name in names)
+        assert (most == math.inf) is ("network_s" in unknown and (gang[1] > 1 or "local_s" in unknown))
+        assert least * (1 - 1e-4) <= NO_HOPS.iteration_s(*gang, 16) <= most * (1 + 1e-4)
+        assert least * (1 - 1e-4) <= found.iteration_s(*gang, 16) <= most * (1 + 1e-4)
+
+
+def test_a_network_that_was_not_measured_is_nearly_as_fast_as_a_machine() -> None:
+    found = fit_throughput(measured(RING, [(1, 1), (1, 2), (1, 4)]))
+    assert found.sync_s(8, np.array([1, 2, 3])) == pytest.approx(np.array([1, 1.1, 1.1]) * 1.75 * 0.2, rel=1e-4)
+
+
+def test_iterations_without_sync_times_tell_of_the_ring() -> None:
+    """Rates are often published alone; with one GPU, sync is 0."""
+    rows = measured(NO_HOPS)
+    rows["sync_s"][rows["gpus"] > 1] = np.nan
+    assert fit_throughput(rows).relative_errors(measured(NO_HOPS, LARGE)).max() < 1e-3
+    with pytest.raises(WorkloadError, match="no measurement has a sync time"):
+        fit_throughput(rows[rows["gpus"] > 1])
 
 
 # Profiles of fitted models

@@ -22,7 +22,6 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import begin, simulate
 from gpusched_env.simulator.past import moves_of
 from gpusched_env.twin import Pool, Twin, futures, write_twin
-from gpusched_env.twin.backtest import Coverage, Scored, backtest, played, with_limits
 from gpusched_env.twin.futures import Options, _Source, sampled_starts
 from gpusched_env.twin.history import DAY_S, Asked, History, alike, batches, bucket, drawn_arrivals, likeness
 from gpusched_env.twin.quantiles import HOURS, Quantiles, scaled, seconds
@@ -30,6 +29,8 @@ from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Plain
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.usage import by_shares, past_usage, read_sshare
+from tools.__main__ import app as tools_app
+from tools.calibration.backtest import Coverage, Scored, backtest, played, with_limits
 
 
 def past(run_s, limit_s=None, user=None, arrival_s=None, gpus=None):
@@ -569,6 +570,10 @@ def run_command(*words):
     return CliRunner().invoke(app, ["twin", *map(str, words)])
 
 
+def run_tool(*words):
+    return CliRunner().invoke(tools_app, [*map(str, words)])
+
+
 def test_the_command_forecasts_each_queued_job(files):
     result = run_command(
         "forecast", "--snapshot", f"squeue:{files / 'queue.txt'}", "--history", f"slurm:{files / 'jobs.txt'}",
@@ -695,10 +700,10 @@ def test_the_command_scores_forecasts_of_the_past(tmp_path):
     lines += [f"{i},{job['arrival_s']:.0f},{max(job['duration_s'], 1):.0f},{job['gpus']}" for i, job in enumerate(jobs)]
     (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
     words = ("calibration", f"helios:{tmp_path / 'log.csv'}", "--cluster", "1x8", "--draw-limits")
-    result = run_command(*words, "--first", 3, "--held", 2, "--every", 25, "--futures", 20, "--horizon", 3)
+    result = run_tool(*words, "--first", 3, "--held", 2, "--every", 25, "--futures", 20, "--horizon", 3)
     assert result.exit_code == 0, result.output
     assert "80 % intervals of" in result.output
     assert all(f"start within {hours} h" in result.output for hours in HOURS)
-    late = run_command(*words, "--first", 8, "--held", 1, "--every", 100, "--futures", 2)
+    late = run_tool(*words, "--first", 8, "--held", 1, "--every", 100, "--futures", 2)
     assert late.exit_code != 0
     assert "choose --first, --held" in str(late.output) + str(late.exception)

@@ -86,11 +86,6 @@ def dally_jobs(
         chosen = np.searchsorted(np.cumsum(counts) / counts.sum(), share[of], side="right")
         each_s[of], batch[of] = seconds[chosen], samples[chosen]
     iterations = np.ceil(work_s / each_s)
-    attributes = {
-        "model": names,
-        "batch_size": batch,
-        "total_iterations": iterations,
-        "time_per_iteration_s": each_s,
-    }
+    attributes = {"model": names, "batch_size": batch, "total_iterations": iterations, "time_per_iteration_s": each_s}
     arrival = np.cumsum(gaps) - gaps[0]
     return Workload.from_columns(arrival, gpus, iterations * each_s / gpus, attributes=attributes)

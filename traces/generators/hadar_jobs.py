@@ -89,11 +89,7 @@ def hadar_jobs(
         iterations=steps,
         profiles=profiles,
         profile=profile,
-        attributes={
-            "model": np.array(models),
-            "size": np.array(["S", "M", "L", "XL"])[kinds],
-            "v100_gpu_hours": hours,
-        },
+        attributes={"model": np.array(models), "size": np.array(["S", "M", "L", "XL"])[kinds], "v100_gpu_hours": hours},
     )
 
 

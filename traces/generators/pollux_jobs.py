@@ -127,11 +127,7 @@ def _arrivals(rng: np.random.Generator, jobs: int, window: int) -> np.ndarray:
 
 
 def bsbf_jobs(
-    rng: np.random.Generator,
-    jobs: int,
-    max_gpus: int | None = None,
-    span_s: float = 1_200.0,
-    batch_share: float = 0.5,
+    rng: np.random.Generator, jobs: int, max_gpus: int | None = None, span_s: float = 1_200.0, batch_share: float = 0.5
 ) -> Workload:
     """Draw jobs like those of SJF-BSBF (Luo et al., IWQoS 2024), as far as the paper describes them.
 

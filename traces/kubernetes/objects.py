@@ -50,12 +50,7 @@ _UNITS: Final = {  # suffix of a quantity -> factor
 }  # fmt: skip
 _MISFIT: Final = re.compile(r"Expected `(\w+)[^`]*`.*?(?: - at `\$(.*)`)?$")  # what msgspec says of a wrong type
 _STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
-_TYPES: Final = {
-    "object": "a JSON object",
-    "array": "a list of JSON objects",
-    "str": "a text",
-    "int": "a whole number",
-}
+_TYPES: Final = {"object": "a JSON object", "array": "a list of JSON objects", "str": "a text", "int": "a whole number"}
 
 
 def kubernetes_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place, Any]]:

@@ -162,11 +162,7 @@ def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
         metadata.uid or "",
         *_job(place, namespace, name, metadata, spec),
         Words(namespace, queue, gpu_type, phase, part, remarks),
-        (
-            seconds(place, "creationTimestamp", metadata.creation_timestamp),
-            start_s,
-            end_s,
-        ),
+        (seconds(place, "creationTimestamp", metadata.creation_timestamp), start_s, end_s),
         gpus,
         priority,
     )

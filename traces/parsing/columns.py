@@ -150,11 +150,7 @@ class JobColumns:
         self.report.note(remark, place.number)
 
     def workload(
-        self,
-        name: str,
-        dated: bool,
-        models: tuple[Profiles, np.ndarray] | None = None,
-        begin_s: float = math.nan,
+        self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None, begin_s: float = math.nan
     ) -> tuple[Workload, ReadReport]:
         """Build the workload; time 0 is the first submission among the kept jobs.
 

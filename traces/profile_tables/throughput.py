@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,7 +25,7 @@ MEASUREMENT_DTYPE: Final = np.dtype(
 )
 SECONDS: Final = (1e-9, 1e9)  # [s] shortest gradient time and longest iteration time of a valid measurement
 KINDS: Final = ("one GPU", "one machine", "across machines")
-LEAST_WIDER: Final = 0.5  # of RingThroughput.wider: the traffic of a ring of two machines is all on one path
+WIDER: Final = (0.5, 1.0)  # bounds of RingThroughput.wider: the traffic of a ring of two machines is all on one path
 
 
 class IterationTime:
@@ -86,43 +87,49 @@ class Throughput(IterationTime):
 class RingThroughput(IterationTime):
     """Iteration time of gangs that reduce gradients in a ring, in which each of K GPUs sends 2 (K - 1) / K of them.
 
-    So the slope per GPU falls like 1 / K**2, where that of :class:`Throughput` is a constant. Between two machines the
-    traffic of both directions uses one path; in a ring of three or more, each path has one direction. What limits the
-    traffic is not known from two machines: if it is a machine's card, a third one changes nothing; if it is the path
-    (a flow of a public cloud, a shared medium), a third one halves the time. ``wider`` is then the geometric mean.
+    So the slope per GPU falls like 1 / K**2, where that of :class:`Throughput` is a constant; the hops of the ring add
+    their latency. Between two machines the traffic of both directions uses one path; in a larger ring, each path has
+    one direction. Two machines do not tell what limits the traffic: if a machine's card, a third one changes nothing;
+    if the path (a flow of a public cloud, a shared medium), it halves the time. The geometric mean is then predicted.
 
     Attributes
     ----------
     alpha_grad, beta_grad, gamma : as in :class:`Throughput`
     local_s : K GPUs in one machine synchronise in 2 (K - 1) / K x local_s [s]
-    network_s : K GPUs in several machines do in 2 (K - 1) / K x (local_s + network_s) [s]
-    wider : factor of network_s on three machines or more
-    unknown : what the measurements do not tell: "local_s", "network_s", "wider", or "growth", that of a ring with K
+    network_s : K GPUs in two machines do in 2 (K - 1) / K x (local_s + network_s) [s]
+    wider : factor of network_s on three machines or more, 0.5 to 1
+    hop_s : [s] latency, 2 (K - 1) times on several machines; 0 unless three sizes on three machines or more tell it
+    unknown : what the measurements do not tell: "local_s", "network_s", "wider"; "pair", the time on two machines;
+        "growth", that of a ring with K
     """
 
     alpha_grad: float
     beta_grad: float
     local_s: float
     network_s: float
+    hop_s: float
+    wider: float
     gamma: float
-    wider: float = 1.0
-    unknown: tuple[str, ...] = ()
+    unknown: Sequence[str] = ()
 
     def sync_s(self, gpus: int | np.ndarray, machines: int | np.ndarray) -> np.ndarray:
         """Return the time to synchronise a gang on an idle network [s]; 0 for one GPU."""
-        rate_s = self.local_s + self.network_s * np.choose(np.minimum(machines, 3) - 1, (0.0, 1.0, self.wider))
-        return 2 * (1 - 1 / np.asarray(gpus)) * rate_s
+        gangs, machines = np.asarray(gpus, float), np.asarray(machines)
+        rate_s = self.local_s + self.network_s * np.where(machines > 2, self.wider, machines > 1)
+        return 2 * (gangs - 1) * (rate_s / gangs + np.where(machines > 1, self.hop_s, 0.0))
 
     def range_s(self, gpus: int, machines: int, batch: float) -> tuple[float, float]:
         """Return the shortest and the longest iteration that the measurements allow [s]; inf = they do not limit it."""
         unknown = {name: 0.0 for name in ("local_s", "network_s") if name in self.unknown}
-        low = replace(self, **unknown, wider=LEAST_WIDER if "wider" in self.unknown else self.wider)
-        high = replace(self, wider=1.0 if "wider" in self.unknown else self.wider)
-        if "local_s" in unknown:  # the sum was measured, and a gang in one machine takes no longer
-            high = replace(high, local_s=self.network_s, network_s=0.0)
-        least = float(low.iteration_s(min(gpus, 2) if "growth" in self.unknown else gpus, machines, batch))
-        endless = gpus > 1 and "network_s" in unknown and (machines > 1 or "local_s" in unknown)
-        return least, math.inf if endless else float(high.iteration_s(gpus, machines, batch))
+        least, most = WIDER if "wider" in self.unknown else (self.wider, self.wider)
+        low, high = replace(self, wider=least, **unknown), replace(self, wider=most)
+        if "pair" in self.unknown:  # network_s x wider was measured
+            wide_s = self.network_s * self.wider
+            low, high = (replace(one, wider=w, network_s=wide_s / w) for one, w in ((low, WIDER[1]), (high, WIDER[0])))
+        longest_on = 2 if "local_s" in unknown else machines  # a gang in one machine takes no longer than in two
+        shortest = float(low.iteration_s(min(gpus, 2) if "growth" in self.unknown else gpus, machines, batch))
+        endless = gpus > 1 and "network_s" in unknown and longest_on > 1
+        return shortest, math.inf if endless else float(high.iteration_s(gpus, max(longest_on, machines), batch))
 
 
 def is_measurement(rows: np.ndarray) -> np.ndarray:

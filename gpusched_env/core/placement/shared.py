@@ -19,9 +19,7 @@ PACK: Final = RULE_NUMBER["pack"]
 EVERYWHERE: Final = -1
 # If enough GPUs are free, both rules place gangs as the rule "pack"; otherwise find_shared chooses the GPUs.
 placement_rule(
-    "share-first-fit",
-    "as pack; if too few GPUs are free, also GPUs of other jobs, by GPU id; else wait",
-    shares=SEARCH,
+    "share-first-fit", "as pack; if too few GPUs are free, also GPUs of other jobs, by GPU id; else wait", shares=SEARCH
 )(place_packed)
 placement_rule(
     "share-best-benefit",

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.evaluation.results import csv_of, plain
+from gpusched_env.reports.pages import asset, inline_policy, page
 from gpusched_env.reproduce.drawing import new_figure
 from gpusched_env.reproduce.testbeds.playing import COLUMNS, FLOOR, Row
 from gpusched_env.reproduce.testbeds.reading import Points
@@ -28,6 +29,7 @@ from gpusched_env.support.tables import Row as Line
 WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK = "*", "+"
+IN_FILES: Final = ("bias", "error worst")  # metrics that are not printed
 WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
     "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
@@ -73,7 +75,7 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
 def _lines(row: Row) -> Iterator[Line]:
     """Yield the lines of a row in the table of errors: metrics of all values, and the worst group of each median."""
     names = {name: score for column in row.scores.values() for name, score in column.items()}
-    for name in (name for name, score in names.items() if not score.group and score.kind != "bias"):
+    for name in (name for name, score in names.items() if not score.group and score.kind not in IN_FILES):
         yield _line(row, name, name)
         column = next(column for column in (*COLUMNS[::-1], FLOOR) if name in row.scores.get(column, {}))
         groups = [one for one in row.scores[column].values() if one.metric == name and one.group]
@@ -170,8 +172,6 @@ def draw(rows: Sequence[Row], folder: Path) -> list[str]:
 def write_page(tables: Sequence[Table], folder: Path, figures: Sequence[str]) -> str:
     """Write a self-contained page of the tables and figures; return its name."""
     from markupsafe import Markup
-
-    from gpusched_env.reports.pages import asset, inline_policy, page
 
     pictures = {name.partition(".")[0]: base64.b64encode((folder / name).read_bytes()).decode() for name in figures}
     style = {"policy": inline_policy(()), "style": Markup(asset("style.css"))}

@@ -21,10 +21,9 @@ KALOS: Final = "kalos_start_latency"
 HALF: Final = 400  # jobs of KALOS by submission, of 800
 PUBLISHED_S: Final = 8.0  # what ElasticFlow's published simulator charges for a change of size
 UNPLAYABLE: Final = {
-    "Q2": "the log here has no virtual cluster, and partitions make the queue (recorded waits are 953 to 1,341 s by "
-    "month, those on one pool seconds): columns vc and start_time, and the nodes of each virtual cluster, are missing",
-    "Q3": "the pod list is no log of load (a hundredth of the GPUs is busy, so every pod starts at once; recorded are "
-    "61 s from creation to scheduling, and 897 pods never): the pods that ran beside these are missing",
+    "Q2": "the log here has no virtual cluster, and partitions make the queue (recorded are 953 to 1,341 s a month, "
+    "on one pool seconds): columns vc and start_time, and the nodes of each virtual cluster, are missing",
+    "Q3": "the pod list is no log of load: it keeps a hundredth of the GPUs busy, so every pod starts at once",
 }
 
 
@@ -37,12 +36,7 @@ def calibrate(measured: Measured) -> dict[str, Any]:
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
-    """Predict what was measured or recorded.
-
-    Raises
-    ------
-    UnplayableError : rows Q2 and Q3
-    """
+    """Predict what was measured or recorded; rows Q2 and Q3 raise an UnplayableError."""
     if row in UNPLAYABLE:
         raise UnplayableError(UNPLAYABLE[row])
     return _switches(column, constants, measured) if row == "U1" else _latencies(column, constants, measured)

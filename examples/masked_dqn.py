@@ -12,8 +12,6 @@ import torch
 from stable_baselines3 import DQN
 from stable_baselines3.dqn.policies import MultiInputPolicy, QNetwork
 
-__all__ = ["MaskedDQN"]
-
 MASK: Final = "action_mask"
 WORTHLESS: Final = -1e9  # value of an infeasible action
 
@@ -50,11 +48,7 @@ class MaskedDQN(DQN):
         super().__init__(MaskedQPolicy, env, **options)
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[np.ndarray, Any]:
         """Return actions; with the probability of exploration, draw them among the feasible ones."""
         if deterministic or self._generator.random() >= self.exploration_rate:

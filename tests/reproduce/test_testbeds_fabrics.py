@@ -1,0 +1,104 @@
+"""All-reduce times of NCCL: shipped constants are the calibrated ones, goals are met, and the simulator plays them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from network_play import PROFILE, paces
+
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.network.presets import FABRICS
+from gpusched_env.reproduce.testbeds import fabrics
+from gpusched_env.reproduce.testbeds.playing import measured_of
+from gpusched_env.reproduce.testbeds.reading import Measured
+
+BANDS = tuple(fabrics.BANDS)
+
+
+@pytest.fixture(scope="module")
+def frozen() -> tuple[dict[str, Any], Measured]:
+    _, measured = measured_of()
+    constants = fabrics.calibrate(measured)
+    measured.frozen = True
+    return constants, measured
+
+
+def errors(frozen: tuple[dict[str, Any], Measured], row: str, column: str = "calibrated") -> dict[str, float]:
+    """Group -> median of |predicted / measured - 1|."""
+    [points] = fabrics.play(row, column, *frozen)
+    groups = np.array(points.groups)
+    error = np.abs(points.predicted / points.measured - 1.0)
+    return {name: float(np.median(error[groups == name])) for name in dict.fromkeys(points.groups)}
+
+
+def test_the_shipped_constants_are_calibrated(frozen: tuple[dict[str, Any], Measured]) -> None:
+    assert {name: tuple(values) for name, values in frozen[0].items()} == FABRICS
+
+
+def test_half_of_the_rows_of_three_fabrics_is_for_calibration(frozen: tuple[dict[str, Any], Measured]) -> None:
+    known = frozen[1].test(fabrics.FILE, ["set", "size_B"], lambda table: np.ones(len(table["set"]), bool))
+    chosen = fabrics.second_rows(known)
+    assert set(known["set"][chosen].tolist()) == {"h200-1", "p5-2", "a100-4"}
+    for name in ("h200-1", "p5-2", "a100-4"):
+        sizes = known["size_B"][known["set"] == name]
+        assert known["size_B"][chosen & (known["set"] == name)].tolist() == sizes[::2].tolist()
+
+
+def test_other_rows_of_a_calibrated_fabric(frozen: tuple[dict[str, Any], Measured]) -> None:
+    found = errors(frozen, "F1-own")
+    missed = {name for name, error in found.items() if error > 0.10}
+    assert missed == {"a100-4, to 16 MiB"}  # NCCL changes its protocol there
+    assert found["a100-4, to 16 MiB"] < 0.12
+    plain = errors(frozen, "F1-own", "as is")
+    assert np.median([found[name] / plain[name] for name in found]) < 0.5
+
+
+def test_fabrics_without_calibration(frozen: tuple[dict[str, Any], Measured]) -> None:
+    found, plain = errors(frozen, "F1-new"), errors(frozen, "F1-new", "as is")
+    assert max(error for name, error in found.items() if name.endswith(BANDS[3])) < 0.10 < max(plain.values())
+    assert max(error for name, error in found.items() if name.endswith(BANDS[2])) < 0.25
+    # trees over two machines send M, and the switch reduces
+    assert found["p4de-2, above 256 MiB"] < 0.1 * plain["p4de-2, above 256 MiB"]
+    assert errors(frozen, "F1-new", "rules")["ib-2, above 256 MiB"] < 0.05 < plain["ib-2, above 256 MiB"]
+
+
+def test_the_rate_of_the_hardware_needs_no_constant(frozen: tuple[dict[str, Any], Measured]) -> None:
+    """The slope of the largest messages is the rate that NCCL's published shares give."""
+    calibrated, large = frozen[0], 2.0**33
+    for name in ("p5-2", "h200-1", "b200-1", "ib-2", "a100-4"):
+        table = frozen[1].test(
+            fabrics.FILE,
+            fabrics.COLUMNS,
+            lambda known, name=name: (known["set"] == name) & (known["size_B"] >= large / 2),
+        )
+        machines = frozen[1].listed[fabrics.FILE]["machines"]
+        predicted = [fabrics.seconds(table, at, machines, "calibrated", calibrated) for at in (0, 1)]
+        slope = (predicted[1] - predicted[0]) / ((table["time_us"][1] - table["time_us"][0]) * 1e-6)
+        assert slope == pytest.approx(1.0, abs=0.2 if name == "b200-1" else 0.07), name  # B200 changes its algorithm
+
+
+def test_the_floor_is_the_same_machine_with_other_software(frozen: tuple[dict[str, Any], Measured]) -> None:
+    [points] = fabrics.play("F1-own", "floor", *frozen)
+    ratio = (points.predicted / points.measured)[np.char.startswith(np.array(points.groups), "p5-2")]
+    assert ratio == pytest.approx([1.66, 2.24, 2.05, 1.41, 1.39, 1.01], abs=0.006)  # printed by its source
+    assert fabrics.play("F1-new", "floor", *frozen) == []
+
+
+def test_the_simulator_plays_the_same_times(frozen: tuple[dict[str, Any], Measured]) -> None:
+    """Two gangs of 16 GPUs on two machines each, alone and on the same NICs."""
+    table = frozen[1].test(fabrics.FILE, fabrics.COLUMNS, lambda known: known["set"] == "p4de-2")
+    row = int(np.flatnonzero(table["size_B"] == 2.0**27)[0])
+    machines = frozen[1].listed[fabrics.FILE]["machines"]
+    alone_s = fabrics.seconds(table, row, machines, "calibrated", frozen[0])
+    spec = replace(NETWORK_PRESETS["p4de-efa"].topology, kind="single-switch")
+    net = Network("topology", topology=spec, contention=Contention(), collective="nccl")
+    profile = PROFILE | dict(gradient_bytes=2.0**27, compute_s=0.05)
+    assert paces("2x8", [{0: 8, 1: 8}], net, profiles=[profile])[0] == pytest.approx(0.05 + alone_s, rel=1e-12)
+    # two gangs of 4 + 4 GPUs share the NICs: only their bytes take twice as long
+    half = replace(net, topology=replace(spec, nics=1))
+    one = paces("2x8", [{0: 4, 1: 4}], half, profiles=[profile])[0]
+    two = paces("2x8", [{0: 4, 1: 4}] * 2, half, profiles=[profile])
+    assert two == pytest.approx(one + 2.0**27 / (0.92 * 48e9), rel=1e-12)

@@ -1,0 +1,1 @@
+"""Forecasts of the past, and whether they come true."""
