@@ -175,10 +175,10 @@ class Problem(Jobs, Wires):
 
     def changes(self) -> dict[str, Any]:
         """Return what is given as fields of a WorkloadSpec."""
-        given = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
+        given: dict[str, Any] = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
         given |= {"ignore_types": self.ignore_types or None, "ignore_nodes": self.ignore_nodes or None}
         given |= {"measured_on": self.measured_on, "start_latency": self.start_latency}
-        given["noise"] = {} if self.noise else None
+        given |= {"noise": {} if self.noise else None}
         return super().changes() | {name: value for name, value in given.items() if value is not None}
 
     def chosen(self) -> Scenario:

@@ -133,7 +133,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
         ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
         ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
-        ("depth_s", "<f8", (2,)),  # [s] of the pipeline on one machine, on several; -1 = latencies are those of steps
+        ("gpu_depth_s", "<f8"),  # [s] of the pipeline on one machine; -1 = latencies are those of steps
+        ("nic_depth_s", "<f8"),  # [s] of the pipeline on several
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(

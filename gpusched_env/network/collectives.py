@@ -120,11 +120,10 @@ def nccl_tree(gangs: Gangs, links: Links) -> Cost:
     all others: (g+1)/g M, at ``switch_share`` of the rate.
     """
     one, g, edge = gangs.servers == 1, gangs.widest, np.minimum(gangs.servers, 4) / 2.0
+    steps, inside, port = 2.0 * (g - 1), 2.0 * (g - 1) / g, np.full_like(edge, 2.0)
     if links.switch_share > 0.0:
-        steps, inside = 2.0, (g + 1.0) / g / links.switch_share
+        steps, inside = np.full_like(edge, 2.0), (g + 1.0) / g / links.switch_share
         port = inside
-    else:
-        steps, inside, port = 2.0 * (g - 1), 2.0 * (g - 1) / g, 2.0
     latency_s = steps * links.gpu_latency_s + 2.0 * arrays.log2(gangs.servers) * links.server_latency_s
     wire_bytes = np.where(one, inside, edge / TREE_SHARE) * gangs.gradient_bytes
     return Cost(latency_s, wire_bytes, links.gpu_Bps * np.where(one, 1.0, edge / port))

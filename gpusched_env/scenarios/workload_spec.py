@@ -139,11 +139,7 @@ class WorkloadSpec:
                 f"workload window {self.start_s!r} to {self.stop_s!r}: give 0 <= start_s < stop_s, "
                 "and leave stop_s out for a window to the end"
             )
-        rules = [*PROFILE_RULES, "own"]
-        if ":" in self.profiles:
-            split(self.profiles, "workload.profiles", FILE_RULES)
-        elif self.profiles not in rules:
-            raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
+        self._check_profiles()
         if isinstance(self.where, str):
             raise ScenarioError(f"workload.where is {self.where!r}: give a list of conditions, such as ['user=ann']")
         object.__setattr__(self, "where", tuple(self.where))
@@ -177,6 +173,13 @@ class WorkloadSpec:
                     raise ScenarioError(f"workload {self.source}: {name} applies to logs only; leave it out")
         else:
             ReadOptions.of(self.source, split_source(self.source)[0], self.parameters)
+
+    def _check_profiles(self) -> None:
+        rules = [*PROFILE_RULES, "own"]
+        if ":" in self.profiles:
+            split(self.profiles, "workload.profiles", FILE_RULES)
+        elif self.profiles not in rules:
+            raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
 
     @cached_property
     def _given(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_rates_of_gavel_count_the_steps_of_all_gpus() -> None:
         for name, rates in (("v100", alone), ("k80_unconsolidated", apart))
     }
     found = speeds.gavel_rates(json.dumps(data).encode())
-    assert found["group"].tolist() == ["gavel-v100/LM", "gavel-v100/LM", "gavel-k80/LM"]
+    assert found["group"].tolist() == ["S3-gavel-v100/LM", "S3-gavel-v100/LM", "S3-gavel-k80/LM"]
     assert found["machines"].tolist() == [1, 1, 2]
     assert found["step_time"].tolist() == [0.01, 8 / 640, 2 / 80]
 
@@ -71,8 +71,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Measured:
             )
             lines.append(f"{place},{batch},{step_s!r},{step_s - float(TRUTH.gradient_s(batch))!r}")
     table = speeds.measured_gangs("\n".join(lines).encode())
-    listed = {f"{folder}/net/placements": {"values": speeds.TIMES} for folder in ("T4", "RTX2080Ti", "A100")}
-    measured = Measured(listed)
+    measured = Measured({"S1/net/placements": {"values": speeds.TIMES, "splits": list(speeds.SPLITS)}})
     monkeypatch.setattr(
         measured, "_table", lambda file: table if measured.change is None else measured.change(file, table)
     )
@@ -110,8 +109,7 @@ def test_rows_are_predicted_from_the_other_side_of_their_split(files: Measured) 
 def test_constants_of_a_row_do_not_depend_on_its_test(
     row: str, files: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(speeds, "SPLITS", {row: speeds.SPLITS[row]})
-    before = json.dumps(speeds.calibrate(files))
+    before = json.dumps(speeds.calibrate(files)[row])
 
     def changed(file: str, table: Columns) -> Columns:
         unread = ~files.seen[row][file, "step_time"]
@@ -119,16 +117,17 @@ def test_constants_of_a_row_do_not_depend_on_its_test(
         return table | {name: np.where(unread, 3 * table[name] + 1, table[name]) for name in speeds.TIMES}
 
     files.change = changed
-    assert json.dumps(speeds.calibrate(files)) == before
+    assert json.dumps(speeds.calibrate(files)[row]) == before
 
 
 @here
 def test_the_table_meets_the_goals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Medians over six applications of the median error; and no row is tested on what it was calibrated on."""
     monkeypatch.setenv("GPUSCHED_DATA", str(TRACES))
-    monkeypatch.setattr(speeds, "SPLITS", {row: speeds.SPLITS[row] for row in GOALS})
     listed, measured = measured_of()
     assert set(GOALS) <= {row["id"] for row in listed["rows"]}
+    kept = {row: groups for row, groups in speeds._files(measured).items() if row in GOALS}
+    monkeypatch.setattr(speeds, "_files", lambda _: kept)
     constants = speeds.calibrate(measured)
     measured.frozen = True
     for row, goal in GOALS.items():
@@ -143,9 +142,10 @@ def test_the_table_meets_the_goals(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not (at & measured.seen[row][key]).any()
 
 
-def test_every_row_of_the_list_has_a_split_and_files() -> None:
+def test_every_row_of_the_list_has_files() -> None:
     listed, measured = measured_of()
-    rows = {row["id"] for row in listed["rows"] if row["family"] == "speeds"}
-    assert rows == set(speeds.SPLITS)
-    for row in rows:
-        assert len(speeds._groups(measured, row)) == (4 if "gavel" in row else 6)
+    files = speeds._files(measured)
+    assert {row["id"] for row in listed["rows"] if row["family"] == "speeds"} == set(files)
+    for row in files:
+        assert sum(row.endswith(f"-{name}") for name in speeds.SPLITS) == 1
+    assert {row: len(groups) for row, groups in files.items()} == {row: 4 if "gavel" in row else 6 for row in files}

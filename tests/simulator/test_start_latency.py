@@ -64,7 +64,7 @@ def test_the_validator_refuses_another_latency() -> None:
 
 def noisy(name: str = "philly-64-v1") -> Scenario:
     scenario = get_scenario(name)
-    fields = {"noise": {}, "start_latency": "container", "jobs": 60}
+    fields: dict[str, Any] = {"noise": {}, "start_latency": "container", "jobs": 60}
     return scenario.replace(workload=dataclasses.replace(scenario.workload, **fields), tracked_window=None)
 
 

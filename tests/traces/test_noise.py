@@ -149,7 +149,7 @@ def test_extreme_noise_is_finite(worker: float, step: float) -> None:
 
 def test_other_columns_and_random_streams_stay() -> None:
     """Models, deadlines and arrivals are those of the same seed without noise and latency; only work is multiplied."""
-    fields = {"load": 0.7, "deadlines": {}}
+    fields: dict[str, Any] = {"load": 0.7, "deadlines": {}}
     plain, noisy = drawn(**fields), drawn(**fields, noise={}, start_latency="process")
     for name in ("id", "arrival_s", "gpus", "profile"):
         assert (plain.jobs[name] == noisy.jobs[name]).all()
@@ -164,7 +164,8 @@ def test_other_columns_and_random_streams_stay() -> None:
 def test_fields_are_written_only_if_they_are_set_and_round_trip() -> None:
     scenario = get_scenario("tiny-v1")
     assert not {"noise", "start_latency"} & scenario.as_dict()["workload"].keys()
-    for fields in ({"noise": {}}, {"noise": {"step": 0.1}}, {"start_latency": "warm"}):
+    cases: list[dict[str, Any]] = [{"noise": {}}, {"noise": {"step": 0.1}}, {"start_latency": "warm"}]
+    for fields in cases:
         changed = scenario.replace(workload=dataclasses.replace(scenario.workload, **fields))
         assert scenario_from_dict(changed.as_dict()).fingerprint() == changed.fingerprint() != scenario.fingerprint()
     seeds = [

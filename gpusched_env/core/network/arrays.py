@@ -98,7 +98,7 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     world["edges"] = int(topology.edge.max()) + 1
     for name in ("gpu_Bps", "gpu_latency_s", "nic_Bps", "switch_share"):
         world[name] = getattr(topology, name)
-    world["depth_s"] = topology.depth_s or (-1.0, -1.0)
+    world["gpu_depth_s"], world["nic_depth_s"] = topology.depth_s or (-1.0, -1.0)
     for name in ("reduction_Bps", "machine_overhead_s"):
         world[name] = getattr(network, name)
 

@@ -131,7 +131,7 @@ def price(
     w = sim.world
     gang, machines = sim.replicas[number]["gpus"], sim.replicas[number]["machines"]
     inside_s = w["gpu_latency_s"]
-    if w["depth_s"][0] >= 0.0:  # begin_flow adds the measured latency
+    if w["gpu_depth_s"] >= 0.0:  # begin_flow adds the measured latency
         inside_s = step_s = 0.0
     if collective in (NCCL_TREE, NVLS):
         steps = 2.0 if w["switch_share"] > 0.0 else 2.0 * (largest - 1)
@@ -240,7 +240,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
                 choice = candidate
     solo = min(solo, port_rate(sim, choice, machines, largest))
     fixed, wire = price(sim, number, choice, largest, gradient, step_s)
-    depth_s = w["depth_s"][1 if machines > 1 else 0]
+    depth_s = w["nic_depth_s"] if machines > 1 else w["gpu_depth_s"]
     if gradient == 0.0:
         fixed = 0.0
     elif depth_s >= 0.0:  # the measured latency, as in gpusched_env.network.collectives

@@ -36,7 +36,7 @@ TRIED_S: Final = (
     60.0,
 )  # costs of a start; a line through their results averages accidents of single runs
 UNPLAYABLE: Final = {
-    "T3 replay": "the authors published the recorded rounds as pickles, which can run code and are not read",
+    "T3-replay": "the authors published the recorded rounds as pickles, which can run code and are not read",
     "T4": "Gavel published a distribution of ratios, and no times of jobs that could be predicted",
 }
 

@@ -7,56 +7,43 @@ import csv
 import dataclasses
 import io
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Points
-from gpusched_env.traces.profile_tables.throughput import (
-    MEASUREMENT_DTYPE,
-    WIDER,
-    IterationTime,
-    RingThroughput,
-    Throughput,
-)
+from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
+from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, WIDER, RingThroughput, Throughput
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
-TIMES: Final = ["step_time", "sync_time"]
-SETTINGS: Final = ["machines", "gpus", "batch", "placement"]
-MEDIAN: Final = np.nan  # stands for the median of the measured batches
-# Row -> its files are named FOLDER/APPLICATION...; a column, and its largest value in the calibration
+# End of a row's name -> the column that splits, and its largest value in the calibration; NaN = the median of batches
 SPLITS: Final = {
-    "S1-one-machine": ("T4", "machines", 1),
-    "S1-two-machines": ("T4", "machines", 2),
-    "S1-gpus": ("T4", "gpus", 8),
-    "S1-batch": ("T4", "batch", MEDIAN),
-    "S2-rtx-one-machine": ("RTX2080Ti", "machines", 1),
-    "S2-rtx-two-machines": ("RTX2080Ti", "machines", 2),
-    "S2-rtx-gpus": ("RTX2080Ti", "gpus", 8),
-    "S2-rtx-batch": ("RTX2080Ti", "batch", MEDIAN),
-    "S2-a100-one-machine": ("A100", "machines", 1),
-    "S2-a100-gpus": ("A100", "gpus", 8),
-    "S2-a100-batch": ("A100", "batch", MEDIAN),
-    "S3-elasticflow-a100": ("elasticflow-A100", "gpus", 8),
-    "S3-elasticflow-t4": ("elasticflow-T4", "gpus", 8),
-    "S3-gavel-v100": ("gavel-v100", "gpus", 4),
-    "S3-gavel-p100": ("gavel-p100", "gpus", 4),
-    "S3-gavel-k80": ("gavel-k80", "gpus", 4),
+    "one-machine": ("machines", 1),
+    "two-machines": ("machines", 2),
+    "gpus": ("gpus", 8),
+    "batch": ("batch", np.nan),
+    "from-four": ("gpus", 4),
 }
-Read = Callable[[str, Sequence[str], Chosen], Columns]
+SETTINGS: Final = ("machines", "gpus", "batch", "placement")
+TIMES: Final = ("step_time", "sync_time")
 
 
 def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit the product's present model ("as is") and the ring to the calibration rows of each application."""
     found: dict[str, Any] = {}
-    for row in SPLITS:
-        for group, files in _groups(measured, row).items():
+    for row, groups in _files(measured).items():
+        for group, files in groups.items():
             rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
-            fits = {"as is": fit_pollux(rows), "calibrated": fit_throughput(rows)}
-            found.setdefault(row, {})[group] = {column: _rounded(fit) for column, fit in fits.items()}
+            fits = {"as is": _rounded(fit_pollux(rows)), "calibrated": _rounded(fit_throughput(rows))}
+            found.setdefault(row, {})[group] = fits
     return found
+
+
+def _rounded(fit: Throughput | RingThroughput) -> dict[str, Any]:
+    values = dataclasses.asdict(fit).items()
+    return {name: float(f"{value:.4g}") if isinstance(value, float) else list(value) for name, value in values}
 
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
@@ -65,80 +52,57 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     If the calibration does not tell of the network, no time is predicted (NaN), except on a condition, which is a part.
     If it does not tell what limits two machines, both ends of what is possible are parts.
     """
-    if column == "rules":
-        return []
-    found: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
-    for group, files in _groups(measured, row).items():
+    found: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
+    for group, files in _files(measured)[row].items() if column != "rules" else ():
         rows, placements = _gangs(measured.test, row, files, test=True)
-        seconds = rows["iteration_s"]
+        seconds, models = rows["iteration_s"], {}
+        cases: dict[str, np.ndarray] = {}
         if column == "floor":
             first, second = _repeats(rows, placements)
             cases, seconds = {"": seconds[first]}, seconds[second]
+        elif column == "as is":
+            models = {"": Throughput(**constants[row][group][column])}
         else:
-            law: type[IterationTime] = RingThroughput if column == "calibrated" else Throughput
-            cases = _cases(law(**constants[row][group][column]), rows)
-        for part, modelled in cases.items():
-            found.setdefault(part, []).append((group, modelled, seconds))
-    return [
-        Points(
-            f"time [s]{part}",
-            [group for group, _, seconds in each for _ in seconds],
-            np.concatenate([modelled for _, modelled, _ in each]),
-            np.concatenate([seconds for _, _, seconds in each]),
-        )
-        for part, each in found.items()
-    ]
+            models = {"": (ring := RingThroughput(**constants[row][group][column]))}
+            if "network_s" in ring.unknown:
+                cases, models = {"": np.full(len(rows), np.nan)}, {", network as fast as a machine": ring}
+            elif "wider" in ring.unknown and (rows["machines"] > 2).any():
+                for part, wider in zip((", paths limit", ", cards limit"), WIDER, strict=True):
+                    models[part] = dataclasses.replace(ring, wider=wider)
+        cases |= {part: one.iteration_s(rows["gpus"], rows["machines"], rows["batch"]) for part, one in models.items()}
+        for part, times in cases.items():
+            found[part] += [(group, *pair) for pair in zip(times, seconds, strict=True)]
+    each = {part: list(zip(*values, strict=True)) for part, values in found.items() if values}
+    return [Points(f"time [s]{part}", g, np.array(p), np.array(m)) for part, (g, p, m) in each.items()]
 
 
-def _cases(model: IterationTime, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return part of the quantity -> predicted times [s]."""
-
-    def times(one: IterationTime) -> np.ndarray:
-        return one.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
-
-    if not isinstance(model, RingThroughput):
-        return {"": times(model)}
-    if "network_s" in model.unknown and (rows["machines"] > 1).any():
-        return {"": np.full(len(rows), np.nan), ", network as fast as a machine": times(model)}
-    cases = {"": times(model)}
-    if "wider" in model.unknown and (rows["machines"] > 2).any():
-        for part, wider in zip((", paths limit", ", cards limit"), WIDER, strict=True):
-            cases[part] = times(dataclasses.replace(model, wider=wider))
-    return cases
+def _files(measured: Measured) -> dict[str, dict[str, list[str]]]:
+    """Return row -> application -> its files, which are named FOLDER/APPLICATION...; a row is FOLDER-SPLIT."""
+    rows: dict[str, dict[str, list[str]]] = {}
+    for file, entry in measured.listed.items():
+        for split in entry.get("splits", ()):
+            folder, application, *_ = file.split("/")
+            rows.setdefault(f"{folder}-{split}", {}).setdefault(application, []).append(file)
+    return rows
 
 
-def _groups(measured: Measured, row: str) -> dict[str, list[str]]:
-    """Return application -> its files."""
-    groups: dict[str, list[str]] = {}
-    for file in measured.listed:
-        folder, _, name = file.partition("/")
-        if folder == SPLITS[row][0]:
-            groups.setdefault(name.partition("/")[0], []).append(file)
-    return groups
-
-
-def _gangs(read: Read, row: str, files: Sequence[str], test: bool) -> tuple[np.ndarray, np.ndarray]:
+def _gangs(read: Callable[..., Columns], row: str, files: Sequence[str], test: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the MEASUREMENT_DTYPE rows of one side of the split, each once, and the placement of each."""
-    _, by, most = SPLITS[row]
+    by, most = next(split for name, split in SPLITS.items() if row.endswith(f"-{name}"))
     if np.isnan(most):
-        most = np.median(np.unique(np.concatenate([read(file, ["batch"], _every)["batch"] for file in files])))
+        every = [read(file, ["batch"], lambda table: np.ones(len(table["batch"]), bool))["batch"] for file in files]
+        most = float(np.median(np.unique(np.concatenate(every))))
 
     def chosen(table: Columns) -> np.ndarray:
         side: np.ndarray = (table[by] > most) == test
         return side & (table["group"] == files[0]) if "group" in table else side
 
     tables = [read(file, [*SETTINGS, *TIMES], chosen) for file in files]
-    columns = {name: np.concatenate([table[name] for table in tables]) for name in [*SETTINGS, *TIMES]}
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in (*SETTINGS, *TIMES)}
     placements = columns.pop("placement")
-    rows = np.empty(len(placements), MEASUREMENT_DTYPE)
-    for name, values in zip(MEASUREMENT_DTYPE.names or (), columns.values(), strict=True):
-        rows[name] = values
+    rows = np.array(list(zip(*columns.values(), strict=True)), MEASUREMENT_DTYPE)
     rows, first = np.unique(rows, return_index=True)  # some files of Sia have rows in common
     return rows, placements[first]
-
-
-def _every(table: Columns) -> np.ndarray:
-    return np.ones(len(table["batch"]), bool)
 
 
 def _repeats(rows: np.ndarray, placements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -149,20 +113,14 @@ def _repeats(rows: np.ndarray, placements: np.ndarray) -> tuple[np.ndarray, np.n
     return order[:-1][same], order[1:][same]
 
 
-def _rounded(fit: IterationTime) -> dict[str, Any]:
-    values = dataclasses.asdict(fit)  # type: ignore[call-overload]
-    return {name: float(f"{value:.4g}") if isinstance(value, float) else list(value) for name, value in values.items()}
-
-
 def measured_gangs(content: bytes) -> Columns:
     """Read placements.csv (a digit for each machine) or scalability.csv of Pollux or Sia."""
-    rows, placements = [], []
+    rows = []
     for row in csv.DictReader(io.StringIO(content.decode())):
-        digits = row.get("placement", "")
+        digits = "".join(sorted(row.get("placement", "")))
         gang = (len(digits), sum(map(int, digits))) if digits else (int(row["num_nodes"]), int(row["num_replicas"]))
-        placements.append("".join(sorted(digits)) or f"{gang[0]} machines, {gang[1]} GPUs")
-        rows.append((*gang, *(float(row[name]) for name in ("local_bsz", *TIMES))))
-    return _columns(rows, placements)
+        rows.append((*gang, float(row["local_bsz"]), digits, *(float(row[name]) for name in TIMES)))
+    return _columns(rows)
 
 
 def elasticflow_rates(content: bytes, on_machine: int) -> Columns:
@@ -172,8 +130,8 @@ def elasticflow_rates(content: bytes, on_machine: int) -> Columns:
         samples = float(row.pop("global_batch_size"))
         for gpus, rate in ((int(name), float(text or "nan")) for name, text in row.items()):
             if rate > 0:
-                rows.append((-(-gpus // on_machine), gpus, samples / gpus, 1 / rate, np.nan if gpus > 1 else 0.0))
-    return _columns(rows, [""] * len(rows))
+                rows.append((-(-gpus // on_machine), gpus, samples / gpus, "", 1 / rate, np.nan if gpus > 1 else 0.0))
+    return _columns(rows)
 
 
 a100_rates: Final = partial(elasticflow_rates, on_machine=8)
@@ -190,16 +148,14 @@ def gavel_rates(content: bytes) -> Columns:
         gpu_type, _, apart = name.partition("_")
         for key, others in jobs.items():
             model, gpus = ast.literal_eval(key)
-            family, _, batch = model.partition(" (batch size ")
-            rate = others["null"]
-            if batch and rate > 0 and not (apart and gpus == 1):
+            family, _, batch = model.rstrip(")").partition(" (batch size ")
+            if batch and others["null"] > 0 and not (apart and gpus == 1):
                 sync_s = np.nan if gpus > 1 else 0.0
-                rows.append((2 if apart else 1, gpus, float(batch.rstrip(")")), gpus / rate, sync_s))
-                groups.append(f"gavel-{gpu_type}/{family}")
-    return _columns(rows, [""] * len(rows)) | {"group": np.array(groups)}
+                rows.append((2 if apart else 1, gpus, float(batch), "", gpus / others["null"], sync_s))
+                groups.append(f"S3-gavel-{gpu_type}/{family}")
+    return _columns(rows) | {"group": np.array(groups)}
 
 
-def _columns(rows: Sequence[tuple[float, ...]], placements: Sequence[str]) -> Columns:
-    machines, gpus, batch, *times = np.array(rows, float).reshape(-1, 5).T
-    settings = dict(zip(SETTINGS, (machines, gpus, batch, np.array(placements)), strict=True))
-    return settings | dict(zip(TIMES, times, strict=True))
+def _columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
+    columns = zip((*SETTINGS, *TIMES), zip(*rows, strict=True), strict=True)
+    return {name: np.array(values, str if name == "placement" else float) for name, values in columns}
