@@ -22,7 +22,9 @@ class Recipe:
 
 
 def _recipe(training: dict[str, Any], rivals: list[str], **told: str) -> Recipe:
-    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in training.items()}
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in training.items()
+    }
     return Recipe(training=TrainingConfig(**settings), rivals=tuple(rivals), **told)
 
 

@@ -63,7 +63,7 @@ def line(leaking: bool = False, broken: str = "") -> ModuleType:
         if column == "rules":
             return []
         tested = measured.test("line", ["x", "y"], even if row == "SEEN" else odd)
-        slope = {"as is": 2.0, "calibrated": constants["slope"], "floor": 2.99}[column]
+        slope = constants["slope"] if column == "calibrated" else {"as is": 2.0, "floor": 2.99}[column]
         groups = ["high" if x > 10 else "low" for x in tested["x"]]
         return [Points("time [s]", groups, slope * tested["x"], tested["y"], {"makespan [s]": (slope, 3.0)})]
 
@@ -204,7 +204,7 @@ def test_a_changed_file_is_refused(mine: Path) -> None:
     assert constants == {}
     sha256 = measured_of(mine)[1].listed["line"]["sha256"][:12]
     reason = f"line: not the published file, whose SHA-256 is {sha256}...: fetch it again"
-    assert [row.reasons for row in rows] == [dict.fromkeys(COLUMNS, reason)] * 2
+    assert [row.reasons for row in rows] == [dict.fromkeys(("as is", "calibrated", "floor"), reason)] * 2
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,8 @@ def test_a_row_that_cannot_be_played_says_why(broken: str, mine: Path, monkeypat
     monkeypatch.setitem(sys.modules, "my.line", line(broken=broken))
     rows, _ = play_rows(*measured_of(mine))
     if broken == "calibrate":
-        assert [row.reasons for row in rows] == [dict.fromkeys(COLUMNS, "there is no ruler")] * 2
+        assert [row.reasons for row in rows] == [{"calibrated": "there is no ruler"}] * 2
+        assert [set(row.scores) for row in rows] == [{"as is", "floor"}] * 2
         return
     assert [row.reasons for row in rows] == [{broken: f"there is no {broken}"}, {}]
     assert set(rows[0].scores) == {"as is", "calibrated", "floor"} - {broken}

@@ -120,15 +120,18 @@ class RingThroughput(IterationTime):
 
     def range_s(self, gpus: int, machines: int, batch: float) -> tuple[float, float]:
         """Return the shortest and the longest iteration that the measurements allow [s]; inf = they do not limit it."""
-        unknown = {name: 0.0 for name in ("local_s", "network_s") if name in self.unknown}
+        local_s, network_s = (
+            0.0 if name in self.unknown else value
+            for name, value in (("local_s", self.local_s), ("network_s", self.network_s))
+        )
         least, most = WIDER if "wider" in self.unknown else (self.wider, self.wider)
-        low, high = replace(self, wider=least, **unknown), replace(self, wider=most)
+        low, high = replace(self, local_s=local_s, network_s=network_s, wider=least), replace(self, wider=most)
         if "pair" in self.unknown:  # network_s x wider was measured
             wide_s = self.network_s * self.wider
             low, high = (replace(one, wider=w, network_s=wide_s / w) for one, w in ((low, WIDER[1]), (high, WIDER[0])))
-        longest_on = 2 if "local_s" in unknown else machines  # a gang in one machine takes no longer than in two
+        longest_on = 2 if "local_s" in self.unknown else machines  # a gang in one machine takes no longer than in two
         shortest = float(low.iteration_s(min(gpus, 2) if "growth" in self.unknown else gpus, machines, batch))
-        endless = gpus > 1 and "network_s" in unknown and longest_on > 1
+        endless = gpus > 1 and "network_s" in self.unknown and longest_on > 1
         return shortest, math.inf if endless else float(high.iteration_s(gpus, max(longest_on, machines), batch))
 
 

@@ -43,8 +43,9 @@ def fit_throughput(rows: np.ndarray) -> RingThroughput:
     middle = float(np.sqrt(WIDER[0] * WIDER[1])) if apart else WIDER[1]
 
     def ring(values: Sequence[float]) -> RingThroughput:
-        *times, wider, gamma = values
-        return RingThroughput(*times, wider if two and more else middle, gamma, unknown)
+        alpha, beta, local_s, network_s, hop_s, wider, gamma = values
+        both = wider if two and more else middle
+        return RingThroughput(alpha, beta, local_s, network_s, hop_s, both, gamma, unknown)
 
     told = [near, apart, len(np.unique(gpus[machines > 2])) > 2, two and more, near or apart]
     found = _fitted(rows, ring, told, [RING_START], (WIDER, GAMMA))
@@ -71,7 +72,7 @@ def fit_pollux(rows: np.ndarray, robust: bool = False) -> Throughput:
 def _fitted(
     rows: np.ndarray,
     make: Callable[[Sequence[float]], Law],
-    told: Sequence[bool],
+    told: Sequence[bool | np.bool_],
     starts: Sequence[Sequence[float]],
     bounds: Sequence[tuple[float, float]],
     robust: bool = False,

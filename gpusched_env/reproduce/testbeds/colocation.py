@@ -104,13 +104,16 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     found: dict[str, tuple[list[PairRate], list[float]]] = {}
     for number, (gpu_type, seed) in enumerate(halves):
         tested = _rates(measured.test(file, FIELDS, _chosen(gpu_type, seed, second=True)))
-        rates, predicted = found.setdefault("rate" + f", {gpu_type}" * bool(gpu_type), ([], []))
-        rates += tested
+        values: list[float] = []
         if column == "calibrated":
             numbers = PairNumbers(**constants[row][number])
-            predicted += [numbers.rate(r.model, r.other, r.gpus, r.other_gpus) for r in tested]
+            values = [numbers.rate(r.model, r.other, r.gpus, r.other_gpus) for r in tested]
         elif file in UNFITTED:
-            predicted += UNFITTED[file](column, tested, gpu_type, measured)
+            values = UNFITTED[file](column, tested, gpu_type, measured)
+        kept = [(r, value) for r, value in zip(tested, values, strict=bool(values)) if value == value]
+        rates, predicted = found.setdefault("rate" + f", {gpu_type}" * bool(gpu_type), ([], []))
+        rates += [r for r, _ in kept]
+        predicted += [value for _, value in kept]
     points = []
     for quantity, (rates, predicted) in found.items():
         groups = ["|".join(sorted((model_of(r.model), model_of(r.other)))) for r in rates]

@@ -64,15 +64,25 @@ def family_module(name: str) -> ModuleType:
         raise GpuschedError(f"family {name!r}: cannot be imported ({error})") from error
 
 
+class Unknown(dict[str, Any]):
+    """Constants of a family that cannot be calibrated: what needs one of them cannot be played, for this reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def __missing__(self, name: str) -> Any:
+        raise UnplayableError(self.reason)
+
+
 def calibrate(rows: list[Row], measured: Measured) -> dict[str, Any]:
-    """Return the constants of each family; rows of a family that has none say why. Then tests can be read."""
-    constants = {}
+    """Return the constants of each family, perhaps unknown ones. From then on, tests can be read."""
+    constants: dict[str, Any] = {}
     for family in dict.fromkeys(row.entry["family"] for row in rows):
         try:
             constants[family] = family_module(family).calibrate(measured)
         except UnplayableError as error:
-            for row in (row for row in rows if row.entry["family"] == family):
-                row.reasons.update(dict.fromkeys(COLUMNS, str(error)))
+            constants[family] = Unknown(str(error))
     measured.frozen = True
     return constants
 
@@ -85,10 +95,11 @@ def play_rows(listed: Mapping[str, Any], measured: Measured, quick: bool = False
     rows = [Row(entry, in_sample=set(entry.get("in_sample", ()))) for entry in listed["rows"]]
     for row in rows:
         row.reasons.update(dict.fromkeys(COLUMNS if quick and row.entry.get("slow") else (), QUICK))
-    constants = calibrate([row for row in rows if not row.reasons], measured)
-    for row in (row for row in rows if not row.reasons):
+    played = [row for row in rows if not row.reasons]
+    constants = calibrate(played, measured)
+    for row in played:
         _play(row, constants[row.entry["family"]], measured)
-    return rows, constants
+    return rows, {family: known for family, known in constants.items() if not isinstance(known, Unknown)}
 
 
 def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
@@ -102,7 +113,8 @@ def _play(row: Row, constants: Mapping[str, Any], measured: Measured) -> None:
             row.reasons[column] = str(error)
             continue
         if points:
-            row.points[column], row.scores[column] = points, score(points)
+            told = {name: one for name, one in score(points).items() if column != FLOOR or one.kind != "refused"}
+            row.points[column], row.scores[column] = points, told
         if column == COLUMNS[-1] and any(
             (at & seen[key]).any()
             for seen in (measured.seen[""], measured.seen[row.entry["id"]])

@@ -44,6 +44,11 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
     """Return the tables in the order in which they are read; those without rows are left out."""
     headings = [Heading("row", text=True), Heading("metric", text=True), *map(Heading, (*COLUMNS, "95 %", FLOOR))]
     lines = [line for row in rows for line in _lines(row)]
+    missing: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for why in dict.fromkeys(row.reasons.values()):
+            columns = ", ".join(column for column in row.reasons if row.reasons[column] == why)
+            missing.setdefault((columns, why), []).append(row.entry["id"])
     texts = {
         "What the rows are": [
             {
@@ -54,9 +59,7 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
             for of in (row.entry for row in rows)
         ],
         "Rows that cannot be played": [
-            {"row": row.entry["id"], "columns": ", ".join(c for c in row.reasons if row.reasons[c] == why), "why": why}
-            for row in rows
-            for why in dict.fromkeys(row.reasons.values())
+            {"columns": columns, "rows": ", ".join(ids), "why": why} for (columns, why), ids in missing.items()
         ],
         "What may be claimed, and never one number for all": [
             {"family": family, "claim": claim(of["text"], rows)} for family, of in claims.items()

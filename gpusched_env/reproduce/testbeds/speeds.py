@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
+from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points, UnplayableError
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, WIDER, RingThroughput, Throughput
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
@@ -34,10 +34,13 @@ def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit the product's present model ("as is") and the ring to the calibration rows of each application."""
     found: dict[str, Any] = {}
     for row, groups in _files(measured).items():
-        for group, files in groups.items():
-            rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
-            fits = {"as is": _rounded(fit_pollux(rows)), "calibrated": _rounded(fit_throughput(rows))}
-            found.setdefault(row, {})[group] = fits
+        try:
+            for group, files in groups.items():
+                rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
+                fits = {"as is": _rounded(fit_pollux(rows)), "calibrated": _rounded(fit_throughput(rows))}
+                found.setdefault(row, {})[group] = fits
+        except UnplayableError:
+            continue  # nor can its test be played, which says why
     return found
 
 
@@ -55,15 +58,17 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     found: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
     for group, files in _files(measured)[row].items() if column != "rules" else ():
         rows, placements = _gangs(measured.test, row, files, test=True)
-        seconds, models = rows["iteration_s"], {}
+        seconds = rows["iteration_s"]
         cases: dict[str, np.ndarray] = {}
+        models: dict[str, Throughput | RingThroughput] = {}
         if column == "floor":
             first, second = _repeats(rows, placements)
             cases, seconds = {"": seconds[first]}, seconds[second]
         elif column == "as is":
             models = {"": Throughput(**constants[row][group][column])}
         else:
-            models = {"": (ring := RingThroughput(**constants[row][group][column]))}
+            ring = RingThroughput(**constants[row][group][column])
+            models = {"": ring}
             if "network_s" in ring.unknown:
                 cases, models = {"": np.full(len(rows), np.nan)}, {", network as fast as a machine": ring}
             elif "wider" in ring.unknown and (rows["machines"] > 2).any():
