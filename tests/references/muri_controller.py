@@ -3,7 +3,8 @@
 Source: Y. Zhao et al., SIGCOMM 2022, github.com/Rivendile/Muri, cluster_exp/run.py and jobs.py. Time goes in rounds. At
 a boundary the controller decides if a job arrived or ended in the last round, or (LAS) changed its queue. Then all
 gangs stop, the whole queue is scanned, each gang that fits gets GPUs (up to a node's in one node, more on whole free
-nodes), and all that get GPUs start, also those that had some. A job that ends inside a round frees its GPUs at the boundary.
+nodes), and all that get GPUs start, also those that had some. A job that ends inside a round
+frees its GPUs at the boundary.
 """
 
 from __future__ import annotations
