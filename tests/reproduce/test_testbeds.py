@@ -230,6 +230,62 @@ def test_an_absent_or_damaged_log_has_a_reason_in_one_line(
         measured.calibration("log", [], lambda columns: np.ones(1, bool))
 
 
+def test_the_reason_of_a_row_names_all_files_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So one command fetches them; many are a pattern."""
+    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
+    (tmp_path / "muri" / "published").mkdir(parents=True)
+    (tmp_path / "muri" / "published" / "SRTF_job.csv.gz").write_bytes(b"")  # this one is there
+    measured = measured_of()[1]
+    measured.frozen = True
+    for file, fetch in (
+        ("muri_trace", "muri/cluster_trace.csv muri/published/tiresias_job.csv"),
+        ("S1/bert/placements", "'pollux/measured/*'"),
+    ):
+        with pytest.raises(UnplayableError) as found:
+            measured.test(file, [], lambda columns: np.ones(1, bool))
+        assert str(found.value).endswith(f" is not in the data folder: gpusched traces fetch {fetch}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, r"line\.csv cannot be read \(.*\): correct \[files\.line\]"),
+        ("x,y\n", r"line: there are no rows below the header"),
+    ],
+)
+def test_a_shipped_file_that_is_absent_or_empty_has_a_reason_in_one_line(
+    text: str | None, reason: str, mine: Path
+) -> None:
+    file = mine.parent / "line.csv"
+    if text is None:
+        file.unlink()
+    else:
+        old, new = (hashlib.sha256(of.encode()).hexdigest() for of in (file.read_text(), text))
+        file.write_text(text)
+        mine.write_text(mine.read_text().replace(old, new))
+    rows, _ = play_rows(*measured_of(mine))
+    for row in rows:
+        assert set(row.reasons) == {"as is", "calibrated", "floor"}
+        assert all(re.fullmatch(reason, why) for why in row.reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('licence = "a licence"\n', "", r"mine\.toml: \[\[rows\]\] L1: add licence$"),
+        ('id = "L1"\n', "", r"mine\.toml: \[\[rows\]\] 1: add id$"),
+        ('values = ["y"]', "", r"mine\.toml: \[files\.line\]: add values$"),
+        ("sha256 = ", "sha = ", r"mine\.toml: \[files\.line\]: add sha256$"),
+        ("[[rows]]", "[[others]]", r"mine\.toml: has no \[\[rows\]\]: list one at least$"),
+        ('id = "SEEN"', 'id = "L1"', r"mine\.toml: \[\[rows\]\] L1: is there twice"),
+    ],
+)
+def test_what_a_list_lacks_is_named_in_one_line(old: str, new: str, told: str, mine: Path) -> None:
+    mine.write_text(mine.read_text().replace(old, new))
+    with pytest.raises(GpuschedError, match=told):
+        measured_of(mine)
+
+
 def test_a_log_is_read_by_the_function_that_its_entry_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gavel").mkdir()
     content = b"3 4"
@@ -555,6 +611,7 @@ def test_the_command_plays_a_users_list(mine: Path, monkeypatch: pytest.MonkeyPa
     told = json.loads((folder / "results.json").read_text())
     assert told["constants"] == {"my.line": {"slope": 2.986}}
     assert told["rows"][0]["reasons"] == {"as is": "there is no as is"}
+    assert told["files"] == {"line.csv": hashlib.sha256((mine.parent / "line.csv").read_bytes()).hexdigest()}
     with (folder / "results.csv").open() as stream:
         metrics = {(one["row"], one["column"], one["metric"], one["group"]): one for one in csv.DictReader(stream)}
     assert metrics["L1", "calibrated", "time error median", ""]["in_sample"] == "False"

@@ -162,8 +162,8 @@ def goal(of: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
     }  # fmt: skip
 
 
-def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path) -> list[str]:
-    """Write results.json, and results.csv with every metric; return their names."""
+def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Write results.json, with the SHA-256 of the files read, and results.csv with every metric; return their names."""
     folder.mkdir(parents=True, exist_ok=True)
     frozen, metrics = plain(constants), []
     for row in rows:
@@ -176,7 +176,7 @@ def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path)
                 metrics.append({**of, **numbers, **marks, **about})
     told = [{**row.entry, "reasons": row.reasons, "in_sample": sorted(row.in_sample)} for row in rows]
     sealed = hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
-    data = {"format": FORMAT, **origin(), "constants_sha256": sealed, "constants": frozen, "rows": told}
+    data = {"format": FORMAT, **origin(), "constants_sha256": sealed, "constants": frozen, "rows": told, "files": files}
     write_whole(folder / "results.json", json.dumps({**data, "metrics": metrics}, indent=1) + "\n")
     write_whole(folder / "results.csv", csv_of(metrics))
     return ["results.json", "results.csv"]
