@@ -17,7 +17,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing.interference import MEASURED_XI, Constant, Interference, class_names, model_of
-from gpusched_env.sharing.pair_numbers import PairRate, predicted
+from gpusched_env.sharing.pair_numbers import FLEET, PairRate, predicted
 from gpusched_env.support.files import file_digest
 
 MISSING: Final = ("error", "forbid", "default", "fit")
@@ -56,7 +56,8 @@ class PairTable(Interference):
     Notes
     -----
     A profile is looked up by its name, then by the name of its model (:func:`model_of`). An entry for its gang size and
-    GPU type takes precedence over an entry for any gang size or GPU type. A rate of 0 means that the pair must not
+    GPU type takes precedence over an entry for any gang size or GPU type. The model ``*`` of an entry stands for all
+    models for which there is no entry. A rate of 0 means that the pair must not
     share a GPU. A rate above 1 (xi below 1) counts as 1, and a warning is issued.
 
     Raises
@@ -131,7 +132,8 @@ class PairTable(Interference):
         return found
 
     def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
-        for key in itertools.product(self._called(profile), self._called(other), (gpus, None), (gpu_type, None)):
+        names = [(*self._called(name), FLEET) for name in (profile, other)]
+        for key in itertools.product(*names, (gpus, None), (gpu_type, None)):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
         if self.missing in ("error", "fit"):

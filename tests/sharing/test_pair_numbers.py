@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import warnings
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +83,7 @@ def test_the_prior_keeps_models_with_one_row_near_the_fleet() -> None:
         PLANTED.rate("never seen", "a")
 
 
-positive, sizes = st.floats(min_value=0.0, exclude_min=True, allow_infinity=True), st.integers(1, 10**9)
+positive, sizes = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False), st.integers(1, 10**9)
 models = st.sampled_from("abcdef")
 
 
@@ -97,10 +99,16 @@ def test_a_fit_of_any_rates_is_finite_and_the_same_again(measured: list[PairRate
     assert all(0.0 <= found.rate(*row[:2], *row[3:]) <= 1.0 for row in measured)
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan])
-def test_a_fit_refuses_what_is_no_rate(rate: float) -> None:
-    with pytest.raises(ScenarioError, match=rf"rate of 'a' beside 'b' is {rate}: give one above 0"):
-        fit_pairs([PairRate("a", "b", rate)])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rate": rate} for rate in (0.0, -1.0, math.nan, math.inf)]
+    + [{name: gpus} for name in ("gpus", "other_gpus") for gpus in (0.0, -1.0, math.nan, math.inf)]
+    + [{"other": FLEET}],
+)
+def test_a_fit_refuses_what_is_no_measured_pair(wrong: dict[str, Any]) -> None:
+    row = PairRate("a", "b", 0.5)._replace(**wrong)
+    with pytest.raises(ScenarioError, match=re.escape(f"{row}: give two models, a finite rate above 0")):
+        fit_pairs([row])
     with pytest.raises(ScenarioError, match="no measured pair"):
         fit_pairs([])
 
@@ -142,6 +150,32 @@ def test_sharing_reads_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(xi, 1 + np.outer([0.2, 1.1, 0.3], [0.9, 0.05, 1.5]), rtol=1e-12)
     with pytest.raises(ScenarioError, match=r"numbers\.csv: no xi for 'a' on 1 GPUs beside 'z'"):
         xi_of(named("a", "z"), Sharing(2, table))
+
+
+@pytest.mark.parametrize("missing", ["error", "fit"])
+def test_numbers_of_the_fleet_hold_for_models_that_a_table_lacks(tmp_path: Path, missing: str) -> None:
+    path = written(tmp_path / "n.csv", "model,sensitivity,aggressiveness", "a,0.5,0.2", "*,1,2")
+    expected = [[1 + c * d for d in (0.2, 2.0)] for c in (0.5, 1.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ratio = ratio_matrix(Contention("table", ratios=path, missing=missing, floor=0.0), ["a", "new"])
+        xi = xi_of(named("a (8 a GPU)", "new"), Sharing(2, UserTable(path, missing=missing)))
+    np.testing.assert_allclose(1 / np.array(ratio), expected, rtol=1e-12)
+    np.testing.assert_allclose(xi, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("column", ["ratio", "model_a"])
+def test_a_table_of_contention_has_one_form(tmp_path: Path, column: str) -> None:
+    path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
+    with pytest.raises(ScenarioError, match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': .* ratio alone"):
+        read_pairwise(Path(path))
+
+
+@pytest.mark.parametrize("column", ["xi", "model_other"])
+def test_a_table_of_sharing_has_one_form(tmp_path: Path, column: str) -> None:
+    path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
+    with pytest.raises(ScenarioError, match=r"n\.csv, line 1: "):
+        UserTable(path).table  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import json
 import math
+import operator
 import re
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.errors import TraceError
+from gpusched_env.errors import TraceError, unknown_name
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.profile_tables.measured import MeasuredModel, MeasuredTable
 
@@ -19,6 +20,7 @@ APART: Final = "_unconsolidated"
 FAMILIES: Final = ("ResNet-18", "ResNet-50", "Transformer", "LM", "Recommendation", "A3C", "CycleGAN")
 # Significant digits of packed rates. The rates of jobs alone are not rounded, so that generated steps equal Gavel's.
 DIGITS: Final = 3
+DAMAGED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
 
 Key = tuple[str, int]  # job type, scale factor
 Rates = dict[Key, dict[Key | None, Any]]  # job -> other job on the GPU (None = no other) -> rate
@@ -41,43 +43,40 @@ def gavel_table(source: Path) -> MeasuredTable:
             names = sorted({name for name, _ in keys}, key=_order)
             models = {name: _model(name, keys, rates) for name in names}
             packed = {gpu_type: _packed(names, together) for gpu_type, (together, _) in rates.items()}
-        except (
-            AttributeError,
-            KeyError,
-            RecursionError,
-            SyntaxError,
-            TypeError,
-            ValueError,
-            ZeroDivisionError,
-        ) as error:
+            file = source.name.partition(".json")[0] + ".json"  # without a suffix such as .gz
+            return MeasuredTable(
+                "gavel",
+                f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
+                "MIT",
+                f"python -m studies.profile_tables gavel {file}",
+                tuple(GPU_TYPES),
+                models,
+                packed,
+            )
+        except DAMAGED as error:
             raise TraceError(
                 f"{source}: not a throughput file of Gavel ({type(error).__name__}: {error}); expected GPU type -> "
                 '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
             ) from error
-    file = source.name.partition(".json")[0] + ".json"  # without a suffix such as .gz
-    return MeasuredTable(
-        "gavel",
-        f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
-        "MIT",
-        f"python -m studies.profile_tables gavel {file}",
-        tuple(GPU_TYPES),
-        models,
-        packed,
-    )
 
 
 def _key(text: str) -> Key:
     """Parse a key of the file, the text of a Python tuple."""
     name, gpus = ast.literal_eval(text)
-    return str(name), int(gpus)
+    return str(name), operator.index(gpus)
 
 
 def _others(row: dict[str, Any]) -> dict[Key | None, Any]:
+    for rate in row.values():
+        if any(type(one) not in (int, float) for one in (rate if isinstance(rate, list) else [rate])):
+            raise TypeError(f"rate {rate!r}")
     return {None if key == "null" else _key(key): value for key, value in row.items()}
 
 
 def _order(name: str) -> tuple[int, int]:
-    return FAMILIES.index(name.partition(" (")[0]), _batch(name)
+    if (family := name.partition(" (")[0]) not in FAMILIES:
+        raise ValueError(unknown_name("model", name, FAMILIES))
+    return FAMILIES.index(family), _batch(name)
 
 
 def _batch(name: str) -> int:

@@ -36,8 +36,15 @@ class Row:
     reasons: dict[str, str] = field(default_factory=dict)
     in_sample: set[str] = field(default_factory=set)
 
+    @property
+    def beside(self) -> bool:
+        """Whether the floor stands beside the errors and bounds none: it does not measure the same thing again."""
+        return bool(self.entry.get("beside", False))
+
     def is_luck(self, column: str, metric: str) -> bool:
         """Whether an error is below its floor."""
+        if self.beside:
+            return False
         floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
         return floor is not None and own is not None and own.loss < floor.loss
 
