@@ -161,10 +161,7 @@ def test_numbers_of_the_fleet_hold_for_models_that_a_table_lacks(tmp_path: Path,
 @pytest.mark.parametrize("column", ["ratio", "model_a"])
 def test_a_table_of_contention_has_one_form(tmp_path: Path, column: str) -> None:
     path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
-    with pytest.raises(
-        ScenarioError,
-        match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': the header must name model_a, model_b, ratio \(or model, ",
-    ):
+    with pytest.raises(ScenarioError, match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': .* ratio \(or model, "):
         read_pairwise(Path(path))
 
 
@@ -242,7 +239,7 @@ def test_predictions_of_sharing_replace_no_measured_pair(tmp_path: Path) -> None
     assert table._xi("b", "a", 1, "V100") == pytest.approx(1.5)
     assert table._xi("c", "b", 2, "V100") == pytest.approx(1.7)
     assert 1.0 < table._xi("c", "b", 4, "V100") < 2.5  # no gang of 4 was measured
-    with pytest.raises(ScenarioError, match="sharing.interference.batch_size is -3"):
+    with pytest.raises(ScenarioError, match=r"sharing\.interference\.batch_size is -3"):
         LucidTable(path, batch_size=-3)
 
 
