@@ -25,7 +25,7 @@ SHUFFLE_STREAM: Final = 5  # seed + 5 seeds the order of types, as in the publis
 LEAST_STEPS: Final = 1e-6  # a smaller remainder is a rounding error, and would spoil the scale of the programs
 INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
 WHOLE: Final = 1e-9  # [steps] a step that lacks less is whole but for rounding
-PART: Final = Range(math.ulp(0.0), 1.0, "a fraction of a round, above 0 and at most 1")
+PART: Final = Range(1e-3, 1.0, "a fraction of a round, from 0.001 to 1")
 SAME_S: Final = 1e-6  # [s] times that differ by less are equal but for rounding
 
 
@@ -135,6 +135,11 @@ class Gavel(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Begin a run with empty counters and no plan."""
+        if not self._ahead and view.semantics.checkpoint_s >= self.round_s:
+            raise SchedulerError(
+                f"gavel: round_s={self.round_s:g} is no longer than a checkpoint ({view.semantics.checkpoint_s:g} s): "
+                "take longer rounds, or plan_at=0.5"
+            )
         types = view.cluster.gpu_types
         policy = POLICIES[self.policy]
         if self.prices and len(self.prices) != len(types):

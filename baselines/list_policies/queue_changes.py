@@ -101,8 +101,10 @@ def note_queue(sim: Run, plan: ListState, row: int) -> None:
     queue = queue_of(plan, demoting_service(sim, plan, row))
     if plan.queued[row]["queue"] != queue:
         plan.queued[row]["queue"] = queue
-        plan.queued[row]["entered_s"] = 0.0 if plan.memory["tail"] else sim.world["clock_s"]
-        sim.world["calm"] = -1  # all gangs restart, if they ever do
+        plan.queued[row]["entered_s"] = sim.world["clock_s"]
+        if plan.memory["tail"]:
+            plan.queued[row]["entered_s"] = 0.0
+            sim.world["calm"] = -1  # all gangs restart, if they ever do
 
 
 @kernel(lazy=True)

@@ -32,7 +32,7 @@ from gpusched_env.core.refusals import (
     NOT_RUNNING,
     TOO_FEW_GPUS,
 )
-from gpusched_env.core.reservations import close_nodes
+from gpusched_env.core.reservations import close_nodes, must_leave
 from gpusched_env.core.seating import (
     choose_sub_batch,
     class_there,
@@ -223,6 +223,8 @@ def requeue(sim: Run, replica: int) -> None:
     job["status"] = WAITING
     job["replica"] = -1
     job["last_stop_s"] = w["clock_s"]
+    if w["restart_all_s"] >= 0.0:
+        sim.ready[row] = sim.replicas[replica]["since_s"]
     enqueue(sim, row)
     w["waiting_gpus"] += job["gpus"]
 
@@ -383,12 +385,15 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
-    if w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"] and job["first_start_s"] != np.inf:
+    again = w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"] and job["first_start_s"] != np.inf
+    if again:
         r["since_s"] = w["clock_s"] + w["restart_all_s"]
     if w["latencies"] and job["first_start_s"] == np.inf:
         r["since_s"] += sim.latencies[row]
     if taken > gang:
         r["since_s"] += w["merge_s"]
+    if again:
+        r["since_s"] = max(r["since_s"], sim.ready[row])
     set_rate(sim, number, pace, slowest, iteration_s)
     set_end(sim, number, r["since_s"])
     r["sequence"] = w["starts"]
@@ -574,15 +579,18 @@ def stop(sim: Run, row: int) -> None:
 def restart_next(sim: Run) -> int:
     """Stop the gang that started first, and start it again on its GPUs; return GO_ON, or LOG_FULL.
 
-    All gangs restart after a decision point if something has happened since they did so last. Each call restarts one,
-    which is then the last that has started, until the first one has started now.
+    All gangs restart after a decision point if something has happened since they did so last, but those on drained
+    nodes run on. Each call restarts one, which is then the last that has started, until the first one has started now.
     """
     w = sim.world
     if not has_room(sim):
         return LOG_FULL
-    r = sim.replicas[sim.running[0]]
+    at = 0
+    while at < w["running"] and w["node_sets"] > 0 and must_leave(sim, sim.running[at], True):
+        at += 1
+    r = sim.replicas[sim.running[at]]
     happened = w["entered"] + w["finished"] + w["starts"] + w["preemptions"]
-    over = w["running"] == 0 or r["start_s"] == w["clock_s"]
+    over = at == w["running"] or r["start_s"] == w["clock_s"]
     if over or (w["restarting"] == 1 and happened == w["calm"]):
         w["restarting"] = 0
         w["calm"] = happened
@@ -603,8 +611,6 @@ def restart_next(sim: Run) -> int:
     if start(sim, row, EXPLICIT, count, False, 0) == APPLIED:
         sim.replicas[sim.jobs[row]["replica"]]["lease_s"] = lease_s
         set_due(sim, sim.jobs[row]["replica"])
-    elif w["round_s"] == 0.0:  # its nodes take no new gangs; the scheduler may find others
-        w["deciding"] = 1
     return GO_ON
 
 

@@ -26,7 +26,7 @@ def close_nodes(sim: Run) -> int:
                         sim.closed[group, node] += closing["step"]
     for i in range(w["running"]):
         number = sim.running[i]
-        if sim.replicas[number]["phase"] == ACTIVE and must_leave(sim, number):
+        if sim.replicas[number]["phase"] == ACTIVE and must_leave(sim, number, False):
             return sim.replicas[number]["job"]
     w["returns"] += 1
     w["closing_s"] = sim.closings[w["next_closing"]]["time_s"] if w["next_closing"] < w["closings"] else np.inf
@@ -34,12 +34,13 @@ def close_nodes(sim: Run) -> int:
 
 
 @kernel(lazy=True)
-def must_leave(sim: Run, number: int) -> bool:
-    """Return whether a gang holds a GPU of a machine that is closed to it, not only drained."""
+def must_leave(sim: Run, number: int, drained: bool) -> bool:
+    """Return whether a gang holds a GPU of a machine that is closed to it; ``drained``: or only drained."""
     group = sim.class_set[sim.jobs[sim.replicas[number]["job"]]["job_class"]]
     seat = sim.replicas[number]["first_gpu"]
     while seat >= 0:
-        if sim.closed[group, sim.gpu_node[seat % sim.world["gpus"]]] % DRAIN > 0:
+        reasons = sim.closed[group, sim.gpu_node[seat % sim.world["gpus"]]]
+        if (reasons if drained else reasons % DRAIN) > 0:
             return True
         seat = sim.gpu_next[seat]
     return False

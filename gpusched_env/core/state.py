@@ -392,6 +392,7 @@ class Run(Handle):
     eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
     entries = array(np.int32, "held_jobs")  # rows in the order in which the jobs entered the queue (holding.entry)
     latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
+    ready = array(np.float64, "restarts")  # [s] end of the last start of each job; empty if gangs do not all restart
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
@@ -458,6 +459,7 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
         "latency_jobs": 0 if instance.start_latency_s is None else len(instance.workload),
+        "restarts": 0 if instance.semantics.restart_all_s is None else len(instance.workload),
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),

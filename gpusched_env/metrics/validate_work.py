@@ -29,13 +29,14 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     resized[resized] = log.events["kind"][table["stop_event"][:-1][resized[1:]]] == RESIZE
     waited = resized & (table["hold_s"] != np.roll(table["free_s"], 1))
     _refuse_segment(log, table, waited, "start_event", "a resized gang gets its new GPUs at once")
-    begin = table["hold_s"] + np.where(resumed, rules.restore_s, rules.start_s)
-    if rules.restart_all_s is not None:
-        again = resumed & (table["hold_s"] == np.roll(table["free_s"], 1)) & (table["job"] == np.roll(table["job"], 1))
-        begin = np.where(again, table["hold_s"] + rules.restart_all_s, begin)
+    again = resumed & (table["hold_s"] == np.roll(table["free_s"], 1)) & (table["job"] == np.roll(table["job"], 1))
+    again &= rules.restart_all_s is not None
+    resume_s = np.where(again, rules.restart_all_s or 0.0, rules.restore_s)
+    begin = table["hold_s"] + np.where(resumed, resume_s, rules.start_s)
     if instance.start_latency_s is not None:
         begin += np.where(resumed, 0.0, instance.start_latency_s[table["job"]])
     begin += np.where(table["gpus"] > gang, rules.merge_s, 0.0)
+    begin = np.maximum(begin, np.where(again, np.roll(table["progress_s"], 1), 0.0))
     begin = np.where(resized, table["hold_s"] + rules.resize_cost_s, begin)
     late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
     reason = f"progress must begin {rules.restore_s} s after a resume, {rules.start_s} s and its latency after a start"

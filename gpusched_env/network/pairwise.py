@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.contention import Contention
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
-from gpusched_env.sharing.pair_numbers import NUMBERS, PairNumbers, PairRate, predicted
+from gpusched_env.sharing.pair_numbers import FLEET, NUMBERS, PairNumbers, PairRate, predicted
 
 FIELDS: Final = ("model_a", "model_b", "ratio")
 WANTED: Final = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is written as 1/s"
@@ -24,18 +25,24 @@ WANTED: Final = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is
 def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | None:
     """Return the ratio of each name (row) beside each name (column), float64 [K, K]; None if the model has no table.
 
-    Ratios are at least ``contention.floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1, or
-    ("fit") predicted by two numbers per model.
+    Ratios are at least ``contention.floor``. The model ``*`` of the table stands for those without an entry. A pair
+    that the table lacks is an error, or (``missing`` "unit") 1, or ("fit") predicted by two numbers per model; then
+    only a pair of a model that is in no row is an error.
     """
     if contention.model != "table":
         return None
     ratio = read_pairwise(Path(contention.ratios))
-    lacking = [(a, b) for a in names for b in names if (a, b) not in ratio]
-    if lacking and contention.missing == "error":
-        a, b = lacking[0]
+    for a, b in product(names, names):
+        if given := [ratio[key] for key in product((a, FLEET), (b, FLEET)) if key in ratio]:
+            ratio[a, b] = given[0]
+    lacking = [pair for pair in product(names, names) if pair not in ratio]
+    listed = {name for pair in ratio for name in pair if contention.missing == "fit"}
+    if contention.missing != "unit" and (unknown := [pair for pair in lacking if not listed.issuperset(pair)]):
+        a, b = unknown[0]
         raise ScenarioError(
             f"{contention.ratios}: no ratio for {a!r} beside {b!r} ({len(lacking)} of {len(names) ** 2} ordered pairs "
-            "missing): add them, or set missing='unit' to let such pairs run undisturbed, or 'fit' to predict them"
+            "missing): add them, or set missing='unit' to let such pairs run undisturbed, or 'fit' to predict those of "
+            "models that are in some row"
         )
     if lacking and contention.missing == "fit":
         ratio |= predicted(contention.ratios, [PairRate(*pair, rate) for pair, rate in ratio.items()], lacking)

@@ -78,11 +78,12 @@ class Semantics:
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
     kill_at_limit : True = a job is killed when it has run for its time limit (``Instance.limit_s``); False = it runs on
     restart_all_s : None (default) = a gang that keeps its GPUs runs on. Else all gangs restart after a decision point
-        if a job has arrived, left, started, stopped or changed its queue (Tiresias) since they did so last: each is
-        preempted, and resumes on its GPUs after this time without progress [s], which includes the checkpoint. Muri's
+        if a job has arrived, left, started, stopped or (Tiresias with ``demoted=tail``) changed its queue since they
+        did so last: each is preempted, and resumes on its GPUs. It makes no progress for this time [s], which includes
+        the checkpoint, nor before its last start is over. Gangs on drained nodes run on without a restart. Muri's
         controller does so even if the same gangs go on: with this rule the starts on its testbed are predicted within
         1 %. If only starts and stops counted, they would be 8 % (SRTF) and 21 % (Tiresias) too few
-    step_ratio : measured time of an iteration / time in the profile or log, > 0; the work of all jobs is multiplied by
+    step_ratio : measured time of an iteration / time in the profile or log; the work of all jobs is multiplied by
         it, and so is every run time that a scheduler knows: no order by size changes. Claims of users stay as they are
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
 
@@ -124,10 +125,11 @@ class Semantics:
             raise ScenarioError(
                 f"semantics.round_s is {self.round_s!r}: give 0, or at least {SHORTEST_ROUND_S:g} seconds"
             )
-        if not 1.0 <= self.least_busy_lambda < math.inf:
-            raise ScenarioError(
-                f"semantics.least_busy_lambda is {self.least_busy_lambda!r}: it must be a number of at least 1"
-            )
+        for name, least in (("least_busy_lambda", 1.0), ("step_ratio", 1e-6)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e6:
+                raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number from {least:g} to 1e6")
+            object.__setattr__(self, name, float(value))
         steps = self.step_iterations
         if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= 2**53:  # exact as a float
             raise ScenarioError(
@@ -143,9 +145,6 @@ class Semantics:
             raise ScenarioError(
                 f"semantics.restart_all_s: it includes the checkpoint; set checkpoint_s ({self.checkpoint_s:g}) to 0"
             )
-        if not 0 < self.step_ratio < math.inf:
-            raise ScenarioError(f"semantics.step_ratio is {self.step_ratio!r}: it must be a number > 0")
-        object.__setattr__(self, "step_ratio", float(self.step_ratio))
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing can happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ def build(kind: type[Built], data: object, where: str) -> Built:
     """Build the dataclass ``kind`` from a mapping of its fields."""
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{where}: {data!r} must be a table of fields")
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     fields = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for name in data:
         if name not in fields:
@@ -31,6 +32,15 @@ def build(kind: type[Built], data: object, where: str) -> Built:
         return kind(**values)
     except GpuschedError as error:
         raise ScenarioError(f"{where}: {error}") from error
+
+
+hints_of = functools.cache(typing.get_type_hints)
+
+
+def check_types(data: Any, where: str) -> None:
+    """Refuse fields of a dataclass whose values have other types than their hints; whole numbers are floats too."""
+    for name, hint in hints_of(type(data)).items():
+        convert(hint, getattr(data, name), f"{where}.{name}")
 
 
 def convert(hint: Any, value: object, where: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.workload import GPU_TYPES, MAX_NODES, MIN_NODES, Workload, refuse_too_many_jobs
+from gpusched_env.scenarios.convert import check_types
 from gpusched_env.scenarios.measured_on import MeasuredOn
 from gpusched_env.support.files import file_digest
 from gpusched_env.traces import (
@@ -125,12 +126,11 @@ class WorkloadSpec:
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
+        check_types(self, "workload")
         for name in ("jobs", "max_gpus"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ScenarioError(
-                    f"workload.{name} is {value!r}: it must be a whole number of at least 1, or left out"
-                )
+            if value is not None and value < 1:
+                raise ScenarioError(f"workload.{name} is {value}: it must be at least 1, or left out")
         refuse_too_many_jobs(self.jobs or 0, "workload")
         if self.load is not None and not (0 < self.load < math.inf):
             raise ScenarioError(f"workload.load is {self.load!r}: it must be a finite number > 0, or left out")
@@ -140,15 +140,11 @@ class WorkloadSpec:
                 "and leave stop_s out for a window to the end"
             )
         self._check_profiles()
-        if isinstance(self.where, str):
-            raise ScenarioError(f"workload.where is {self.where!r}: give a list of conditions, such as ['user=ann']")
         object.__setattr__(self, "where", tuple(self.where))
         for condition in self.where:
             split_condition(condition)
         if self.sample is not None:
             check_amount(self.sample)
-        if isinstance(self.sample_seed, bool) or not isinstance(self.sample_seed, int):
-            raise ScenarioError(f"workload.sample_seed is {self.sample_seed!r}: it must be a whole number")
         if self.elastic is not None:
             if "rule" not in self.elastic:
                 raise ScenarioError(f"workload.elastic names no rule: give one of {', '.join(ELASTIC_RULES)}")

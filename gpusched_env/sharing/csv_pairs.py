@@ -18,15 +18,18 @@ MOST: Final = sys.float_info.max  # the largest finite number
 def pair_rows(path: Path, needed: Sequence[str], instead: Sequence[str] = ()) -> Iterator[tuple[str, Row]]:
     """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header.
 
-    The header names the columns ``needed``, or all of ``instead``.
+    The header names the columns ``needed``, or else all of ``instead``.
     """
-    names = ", ".join(needed)
+    names = ", ".join(needed) + (f" (or {', '.join(instead)})" if instead else "")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True, skipinitialspace=True)
-            for column in () if instead and set(instead) <= set(rows.fieldnames or ()) else needed:
-                if column not in (rows.fieldnames or ()):
-                    raise ScenarioError(f"{path}, line 1: no column {column!r}: the header must name {names}")
+            header = rows.fieldnames or ()
+            other = bool(instead) and set(instead) <= set(header)
+            for column in needed:
+                if other == (column in header):
+                    told = f"{column!r} and {instead[-1]!r}" if other else f"no column {column!r}"
+                    raise ScenarioError(f"{path}, line 1: {told}: the header must name {names}")
             for row in rows:
                 plain = {name: (text or "").strip() for name, text in row.items() if isinstance(name, str)}
                 yield f"{path}, line {rows.line_num}", plain

@@ -79,11 +79,12 @@ def fit_pairs(measured: Iterable[PairRate]) -> PairNumbers:
 
     Raises
     ------
-    ScenarioError : no pair, or a rate that is not above 0
+    ScenarioError : no pair; a rate that is not above 0, a gang below 1 GPU, an infinite one, or a model called FLEET
     """
     rows = list(measured)
-    if bad := [row for row in rows if not row.rate > 0.0]:
-        raise ScenarioError(f"rate of {bad[0].model!r} beside {bad[0].other!r} is {bad[0].rate}: give one above 0")
+    for row in rows:
+        if FLEET in row[:2] or not 0.0 < row.rate < math.inf or not all(1.0 <= gpus < math.inf for gpus in row[3:]):
+            raise ScenarioError(f"{row}: give two models, a finite rate above 0, and finite gangs of at least 1 GPU")
     if not rows:
         raise ScenarioError("no measured pair to fit: give one or more")
     z = 1.0 / np.clip([row.rate for row in rows], LEAST, 1.0) - 1.0

@@ -17,7 +17,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing.interference import MEASURED_XI, Constant, Interference, class_names, model_of
-from gpusched_env.sharing.pair_numbers import PairRate, predicted
+from gpusched_env.sharing.pair_numbers import FLEET, PairRate, predicted
 from gpusched_env.support.files import file_digest
 
 MISSING: Final = ("error", "forbid", "default", "fit")
@@ -56,7 +56,8 @@ class PairTable(Interference):
     Notes
     -----
     A profile is looked up by its name, then by the name of its model (:func:`model_of`). An entry for its gang size and
-    GPU type takes precedence over an entry for any gang size or GPU type. A rate of 0 means that the pair must not
+    GPU type takes precedence over an entry for any gang size or GPU type. The model ``*`` of an entry stands for all
+    models for which there is no entry. A rate of 0 means that the pair must not
     share a GPU. A rate above 1 (xi below 1) counts as 1, and a warning is issued.
 
     Raises
@@ -113,10 +114,11 @@ class PairTable(Interference):
 
     def _fill(self, table: dict[Pair, float]) -> None:
         """Add predictions of the pairs that the table lacks, for each of its GPU types."""
-        for gpu_type in {pair.gpu_type: None for pair in table}:
-            here = {pair: xi for pair, xi in table.items() if pair.gpu_type == gpu_type}
+        measured = dict(table)
+        for gpu_type in {pair.gpu_type: None for pair in measured}:
+            here = {pair: xi for pair, xi in measured.items() if pair.gpu_type in (gpu_type, None)}
             models = {name: None for pair in here for name in pair[:2]}
-            known = {pair[:2] for pair in here}
+            known = {pair[:2] for pair in here if pair.gpus is None}
             lacking = [pair for pair in itertools.product(models, models) if pair not in known]
             rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in here.items() if xi < math.inf]
             for (model, other), rate in predicted(self.path, rates, lacking).items() if lacking else ():
@@ -131,14 +133,20 @@ class PairTable(Interference):
         return found
 
     def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
-        for key in itertools.product(self._called(profile), self._called(other), (gpus, None), (gpu_type, None)):
+        names = [(*self._called(name), FLEET) for name in (profile, other)]
+        for key in itertools.product(*names, (gpus, None), (gpu_type, None)):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
-            a, b = self._called(profile)[-1], self._called(other)[-1]
+            a, b, fit = self._called(profile)[-1], self._called(other)[-1], self.missing == "fit"
+            needed = (
+                "to predict it, add rows of both models there" if fit else "add it, set missing to 'fit' (predict it)"
+            )
             raise ScenarioError(
-                f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: add the pair, or set missing "
-                "to 'forbid' (such pairs never share), 'default' (they have default_xi) or 'fit' (predict them)"
+                f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: {needed}, or set missing to "
+                "'forbid' (such pairs never share), 'default' (they have default_xi)"
+                + " or 'fit' (predict)"
+                * (not fit)
             )
         return math.inf if self.missing == "forbid" else self.default_xi
 

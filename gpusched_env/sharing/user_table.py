@@ -49,15 +49,15 @@ class UserTable(PairTable):
         path = Path(self.path)
         numbers = PairNumbers({}, {})
         for place, row in pair_rows(path, ("model_self", "model_other"), NUMBERS):
-            if "model_self" not in row:
-                numbers.add(row, place)
-                continue
             given = [name for name in VALUES if name in row]
-            if len(given) != 1:
+            if len(given) != ("model_self" in row):
                 raise ScenarioError(
                     f"{path}, line 1: the header must name one of {', '.join(VALUES)}, which says what numbers mean "
-                    "(xi = seconds shared / alone, lost_share = 1 - 1 / xi, rate = 1 / xi)"
+                    f"(xi = seconds shared / alone, lost_share = 1 - 1 / xi, rate = 1 / xi), or none with {NUMBERS[1]}"
                 )
+            if not given:
+                numbers.add(row, place)
+                continue
             if (mps := row.get("mps", "").lower()) and YES_NO.get(mps) is None:
                 raise ScenarioError(f"{place}, field 'mps': {mps!r}: expected 0 or 1")
             if mps and YES_NO[mps] != self.mps:

@@ -20,12 +20,13 @@ from gpusched_env.sharing.pair_numbers import FLEET
 
 TOML = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text(encoding="utf-8"))
 LISTED, CLAIM = TOML["files"], TOML["claims"]["colocation"]["text"]
+ROWS = {row["id"]: row for row in TOML["rows"]}
 OF_NODES = {"deepshare": LISTED["deepshare"]}
 Frozen = tuple[Measured, dict[str, Any]]
 
 
 def freeze(files: dict[str, Any], change: Callable[[str, Columns], Columns] | None = None) -> Frozen:
-    measured = Measured(files, change)
+    measured = Measured(files, change, rows=ROWS)
     constants = colocation.calibrate(measured)
     measured.frozen = True
     return measured, constants

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import warnings
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from gpusched_env.network.contention import Contention
 from gpusched_env.network.pairwise import ratio_matrix, read_pairwise
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.sharing import MEASURED, PairNumbers, PairRate, Sharing, UserTable, fit_pairs, model_of
+from gpusched_env.sharing import MEASURED, LucidTable, PairNumbers, PairRate, Sharing, UserTable, fit_pairs, model_of
 from gpusched_env.sharing.interference import Synthetic
 from gpusched_env.sharing.pair_numbers import FLEET
 from gpusched_env.simulator import simulate
@@ -81,7 +83,7 @@ def test_the_prior_keeps_models_with_one_row_near_the_fleet() -> None:
         PLANTED.rate("never seen", "a")
 
 
-positive, sizes = st.floats(min_value=0.0, exclude_min=True, allow_infinity=True), st.integers(1, 10**9)
+positive, sizes = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False), st.integers(1, 10**9)
 models = st.sampled_from("abcdef")
 
 
@@ -97,10 +99,16 @@ def test_a_fit_of_any_rates_is_finite_and_the_same_again(measured: list[PairRate
     assert all(0.0 <= found.rate(*row[:2], *row[3:]) <= 1.0 for row in measured)
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan])
-def test_a_fit_refuses_what_is_no_rate(rate: float) -> None:
-    with pytest.raises(ScenarioError, match=rf"rate of 'a' beside 'b' is {rate}: give one above 0"):
-        fit_pairs([PairRate("a", "b", rate)])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rate": rate} for rate in (0.0, -1.0, math.nan, math.inf)]
+    + [{name: gpus} for name in ("gpus", "other_gpus") for gpus in (0.0, -1.0, math.nan, math.inf)]
+    + [{"other": FLEET}],
+)
+def test_a_fit_refuses_what_is_no_measured_pair(wrong: dict[str, Any]) -> None:
+    row = PairRate("a", "b", 0.5)._replace(**wrong)
+    with pytest.raises(ScenarioError, match=re.escape(f"{row}: give two models, a finite rate above 0")):
+        fit_pairs([row])
     with pytest.raises(ScenarioError, match="no measured pair"):
         fit_pairs([])
 
@@ -144,6 +152,35 @@ def test_sharing_reads_numbers(tmp_path: Path) -> None:
         xi_of(named("a", "z"), Sharing(2, table))
 
 
+@pytest.mark.parametrize("missing", ["error", "fit"])
+def test_numbers_of_the_fleet_hold_for_models_that_a_table_lacks(tmp_path: Path, missing: str) -> None:
+    path = written(tmp_path / "n.csv", "model,sensitivity,aggressiveness", "a,0.5,0.2", "*,1,2")
+    expected = [[1 + c * d for d in (0.2, 2.0)] for c in (0.5, 1.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ratio = ratio_matrix(Contention("table", ratios=path, missing=missing, floor=0.0), ["a", "new"])
+        xi = xi_of(named("a (8 a GPU)", "new"), Sharing(2, UserTable(path, missing=missing)))
+    np.testing.assert_allclose(1 / np.array(ratio), expected, rtol=1e-12)
+    np.testing.assert_allclose(xi, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("column", ["ratio", "model_a"])
+def test_a_table_of_contention_has_one_form(tmp_path: Path, column: str) -> None:
+    path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
+    with pytest.raises(
+        ScenarioError,
+        match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': the header must name model_a, model_b, ratio \(or model, ",
+    ):
+        read_pairwise(Path(path))
+
+
+@pytest.mark.parametrize("column", ["xi", "model_other"])
+def test_a_table_of_sharing_has_one_form(tmp_path: Path, column: str) -> None:
+    path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
+    with pytest.raises(ScenarioError, match=r"n\.csv, line 1: "):
+        UserTable(path).table  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -180,7 +217,7 @@ def test_missing_pairs_of_sharing_are_predicted_by_gpu_type_with_a_warning(tmp_p
     ]
     assert known["b", "a", None, "T4"] == pytest.approx(2.5)  # measured pairs are not touched
     assert known["c", "a", None, "T4"] - 1 > 4 * (known["c", "a", None, "A100"] - 1) > 0
-    with pytest.raises(ScenarioError, match=r"xi\.csv: no xi for 'a' on 1 GPUs beside 'e'.*'fit'"):
+    with pytest.raises(ScenarioError, match=r"xi\.csv: no xi for 'a' on 1 GPUs beside 'e'.*: to predict it, add rows"):
         xi_of(named("a", "e"), Sharing(2, table))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -190,12 +227,29 @@ def test_missing_pairs_of_sharing_are_predicted_by_gpu_type_with_a_warning(tmp_p
 def test_missing_pairs_of_contention_are_predicted_with_a_warning(tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", "model_a,model_b,ratio", "a,b,0.5", "b,a,0.9", "a,a,0.6")
     rules = Contention("table", ratios=path, missing="fit", floor=0.0)
-    with pytest.warns(UserWarning, match=r"r\.csv: 6 pairs are predicted .*: a beside new, b beside b, b beside new"):
-        found = ratio_matrix(rules, ["a", "b", "new"])
+    with pytest.warns(UserWarning, match=r"r\.csv: 1 pairs are predicted .*: b beside b"):
+        found = ratio_matrix(rules, ["a", "b"])
     assert found is not None
-    assert found[:2, :2].ravel().tolist()[:3] == [0.6, 0.5, 0.9]
+    assert found.ravel().tolist()[:3] == [0.6, 0.5, 0.9]
     assert found[0, 1] < found[1, 1] < 1.0  # b minds others less than a does
     assert (found > 0).all()
+    with pytest.raises(ScenarioError, match=r"r\.csv: no ratio for 'a' beside 'new'.*models that are in some row"):
+        ratio_matrix(rules, ["a", "b", "new"])
+
+
+def test_predictions_of_sharing_replace_no_measured_pair(tmp_path: Path) -> None:
+    """A row without a GPU type, or with a gang size, holds where it did before predictions."""
+    lines = ["a,b,,V100,2", "b,a,,,1.5", "c,a,,V100,1.2", "c,b,2,,1.7"]
+    path = written(tmp_path / "xi.csv", "model_self,model_other,gpus_self,gpu_type,xi", *lines)
+    table = UserTable(path, missing="fit")
+    with pytest.warns(UserWarning, match="predicted"):
+        known = table.table
+    assert ("b", "a", None, "V100") not in known
+    assert table._xi("b", "a", 1, "V100") == pytest.approx(1.5)
+    assert table._xi("c", "b", 2, "V100") == pytest.approx(1.7)
+    assert 1.0 < table._xi("c", "b", 4, "V100") < 2.5  # no gang of 4 was measured
+    with pytest.raises(ScenarioError, match="sharing.interference.batch_size is -3"):
+        LucidTable(path, batch_size=-3)
 
 
 # --- drawn slowdowns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -24,9 +25,12 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import ScenarioError, ScheduleError
 from gpusched_env.evaluation.link_loads import link_loads
-from gpusched_env.event_log import EVENT_KINDS, LEASE_END, RELEASE, RESUME
+from gpusched_env.event_log import EVENT_KINDS, LEASE_END, PREEMPT, RELEASE, RESUME
 from gpusched_env.metrics import job_times, lower_bounds, validate
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.partitions import Partitions, Reservation
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
 from gpusched_env.simulator import (
     ClusterView,
@@ -95,6 +99,35 @@ def test_an_arrival_that_must_wait_restarts_all_and_a_quiet_round_restarts_none(
 def test_without_rounds_every_event_restarts_all() -> None:
     """Job 0 (100 s) is restarted when job 1 comes (10), when job 1 ends (30): it stands still for 2 x 3 s."""
     assert finish(unit_instance([0, 10], [1, 1], [100, 20], "1x2", restart_all_s=3.0), "fifo") == [106.0, 30.0]
+
+
+def test_a_restart_shortens_no_start() -> None:
+    """A start takes 100 s. Job 1 comes at 1 and restarts job 0, which is ready at 100 all the same. Its end, at 110,
+    restarts job 1, which has 1 s left then.
+    """
+    instance = unit_instance([0, 1], [1, 1], [10, 10], "1x4", start_s=100.0, restart_all_s=3.0)
+    log = play_both(instance, "fifo")
+    validate(instance, log)
+    assert job_times(instance, log)["preemptions"].tolist() == [1, 1]
+    assert job_times(instance, log)["finish_s"].tolist() == [110.0, 114.0]
+
+
+@pytest.mark.parametrize("spec", ["fair", "drf", "capacity", "kueue", "kai", "volcano", "srtf", "fifo"])
+def test_gangs_on_drained_nodes_run_on(spec: str) -> None:
+    """They could not start there again. Their jobs lose nothing to what happens until the drain ends."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        arrival_s, run_s = np.sort(rng.integers(0, 60, 4)).astype(float), rng.integers(20, 90, 4).astype(float)
+        workload = Workload.from_columns([0.0, *arrival_s], [4, 3, 3, 3, 3], [300.0, *run_s])
+        rules = Semantics(checkpoint_s=0.0, restore_s=0.0, restart_all_s=3.0)
+        drain = Partitions(reservations=(Reservation("r", 10.0, 250.0, nodes="0", drain=True),))
+        instance = Instance(Cluster.parse("2x4"), workload, None, rules, partitions=drain)
+        log = play_both(instance, spec)
+        validate(instance, log)
+        assert first_difference(instance, log, True) is None
+        first = log.events[log.events["job"] == 0]
+        stopped_s = first["time_s"][first["kind"] == PREEMPT]
+        assert not ((stopped_s > 10.0) & (stopped_s < 250.0)).any()
 
 
 def test_a_gang_that_moves_at_the_same_moment_pays_the_same() -> None:
@@ -229,7 +262,10 @@ def test_defaults_leave_fingerprints_alone_and_errors_name_the_field() -> None:
     assert (rules.restart_all_s, rules.step_ratio) == (12.0, 1.5)
     assert rules.as_dict() == data["semantics"]
     assert Semantics(checkpoint_s=0.0).as_dict() != Semantics(checkpoint_s=0.0, restart_all_s=0.0).as_dict()
-    for bad in ({"restart_all_s": -1.0}, {"restart_all_s": 5.0}, {"step_ratio": 0.0}, {"step_ratio": float("nan")}):
+    wrong = [{"restart_all_s": -1.0}, {"restart_all_s": 5.0}]
+    values = (0.0, math.nan, 1e-320, 1e300, 10**400, "abc", None, [1], True)
+    wrong += [{name: value} for name in ("step_ratio", "least_busy_lambda") for value in values]
+    for bad in wrong:
         with pytest.raises(ScenarioError, match=f"semantics.{next(iter(bad))}"):
             Semantics(**bad)  # type: ignore[arg-type]
     shared = get_scenario("bsbf-physical-30-v1")

@@ -197,6 +197,13 @@ def test_latencies_have_the_quantiles_of_their_kind(kind: str) -> None:
         ({"noise": {"step": -0.1}}, "noise: step is -0.1: it must be a log-sigma from 0 to 1"),
         ({"noise": {"jobs": 1.5}}, "noise: jobs is 1.5"),
         ({"noise": {"worker": math.nan}}, "noise: worker is nan"),
+        ({"noise": "abc"}, "workload.noise is 'abc': it must be a table"),
+        ({"noise": False}, "workload.noise is False: it must be a table"),
+        ({"deadlines": 5}, "workload.deadlines is 5: it must be a table"),
+        ({"elastic": []}, r"workload.elastic is \[\]: it must be a table"),
+        ({"profiles": None}, "workload.profiles is None: it must be a text"),
+        ({"load": "abc"}, "workload.load is 'abc': it must be a number"),
+        ({"start_s": None}, "workload.start_s is None: it must be a number"),
         ({"noise": {"worker": True}}, "noise: worker is True"),
         ({"start_latency": "contain"}, "start_latency: unknown kind 'contain': did you mean 'container'"),
         ({"start_latency": "lukewarm"}, "start_latency: unknown kind 'lukewarm'"),
@@ -205,7 +212,7 @@ def test_latencies_have_the_quantiles_of_their_kind(kind: str) -> None:
 def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(GpuschedError, match=message):
         spec(**fields)
-    with pytest.raises(ScenarioError, match=r"mine\.json\.workload: "):
+    with pytest.raises(ScenarioError, match=r"mine\.json\.workload"):
         scenario_from_dict({**get_scenario("tiny-v1").as_dict(), "workload": {"source": "synthetic:philly", **fields}},
                            "mine.json")  # fmt: skip
 

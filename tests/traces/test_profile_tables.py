@@ -21,6 +21,7 @@ from gpusched_env.scenarios import WorkloadSpec
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
 from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable, load_measured
+from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.profile_table import ProfileTable
 from studies.profile_tables.__main__ import Settings, main
 from studies.profile_tables.fitting import FITTERS, fit_table
@@ -317,7 +318,24 @@ def test_a_rule_may_name_another_throughput_file(tmp_path: Path) -> None:
     del rates["p100"]
     path.write_text(json.dumps(rates))
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() != spec.identities()
-    with pytest.raises(TraceError, match=r"own.json: not a throughput file of Gavel \(KeyError: 'p100'\)"):
-        assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0))
+    with pytest.raises(WorkloadError, match="unknown GPU type 'P100'"):
+        assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("P100",))
+    alone = assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("V100",))
+    assert alone.profiles.measured["compute_s"].tolist() == [0.5]
+    damaged = {
+        "own.json: .* unknown model 'Z'": {"('Z', 1)": {"null": 1.0}},
+        "own.json: .* too large": {"('A3C', 1)": {"null": 10**400}},
+        "own.json: .* 'float'": {"('A3C', 1.5)": {"null": 1.0}},
+        "own.json: .* 'float' object": {"('A3C', 1e999)": {"null": 1.0}},
+        "own.json: .* index out of range": {"('A3C', 1)": {"null": 1.0, "('A3C', 1)": []}},
+        "own.json: .* has rate -1.0": {"('A3C', 1)": {"null": 1.0, "('A3C', 1)": [-1.0, 1.0]}},
+        "own.json: .* no rate above 0": {"('A3C', 1)": {"null": 0.0}},
+        "own.json: .* rate True": {"('A3C', 1)": {"null": True}},
+        "own.json: .* rate '5'": {"('A3C', 1)": {"null": "5"}},
+    }
+    for complaint, table in damaged.items():
+        path.write_text(json.dumps(dict.fromkeys(rates | {"p100": {}}, table)))
+        with pytest.raises(TraceError, match=complaint):
+            gavel_table(path)
     with pytest.raises(TraceError, match=r"profiles 'dally:x': unknown format 'dally'"):
         WorkloadSpec("synthetic:gavel", profiles="dally:x")

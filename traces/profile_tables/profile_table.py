@@ -62,7 +62,7 @@ class ProfileTable:
             return cls(**{key: str(data[key]) for key in WORDS}, **fields)
         except WorkloadError as error:
             raise WorkloadError(f"{where}{at[0]}: {error}") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise WorkloadError(
                 f"{where}{at[0]}: not a table that {cls.__name__}.write wrote ({type(error).__name__}: {error}); "
                 "make it again"

@@ -20,17 +20,6 @@ from gpusched_env.sharing import PairNumbers, PairRate, fit_pairs, model_of
 from gpusched_env.sharing.interference import MEASURED_XI
 
 FIELDS: Final = PairRate._fields
-TYPES: Final = ("P100", "K80")
-# Row of the table -> file, the column whose values are halved, and GPU type and seed of each half
-ROWS: Final[dict[str, tuple[str, str, list[tuple[str, int]]]]] = {
-    "C1": ("deepshare", "pair", [("", 0)]),
-    "C1-20": ("deepshare", "pair", [("", seed) for seed in range(20)]),
-    "C1-models": ("deepshare", "models", [("", seed) for seed in range(20)]),
-    "C2": ("lucid", "pair", [("", 0)]),
-    "C3": ("gavel", "pair", [(gpu_type, 0) for gpu_type in TYPES]),
-    "C3-type": ("gavel", "pair", [(gpu_type, 0) for gpu_type in TYPES]),
-    "C3-models": ("gavel", "models", [(gpu_type, seed) for gpu_type in TYPES for seed in range(20)]),
-}
 
 
 def node_rows(content: bytes) -> Columns:
@@ -72,6 +61,12 @@ def _models(model: str, other: str) -> str:
     return "|".join(sorted((model_of(model), model_of(other))))
 
 
+def _split(entry: Mapping[str, Any]) -> tuple[str, str, list[tuple[str, int]]]:
+    """Return the file, the column whose values are halved, and GPU type and seed of each half."""
+    split = entry["split"]
+    return split["file"], split["by"], [(one, seed) for one in split["types"] for seed in range(split["seeds"])]
+
+
 def _chosen(
     gpu_type: str, seed: int | None = None, second: bool = False, by: str = "pair"
 ) -> Callable[[Columns], np.ndarray]:
@@ -95,10 +90,12 @@ def _rates(table: Columns) -> list[PairRate]:
 def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit two numbers per model for each half of each row whose file is there."""
     constants: dict[str, Any] = {}
-    for row, (file, by, halves) in ROWS.items():
-        if file not in measured.listed:
+    for row, entry in measured.rows.items():
+        if entry["family"] != "colocation" or entry["split"]["file"] not in measured.listed:
             continue
-        chosen = [_chosen("V100") if row == "C3" else _chosen(gpu_type, seed, by=by) for gpu_type, seed in halves]
+        file, by, halves = _split(entry)
+        other = [_chosen(gpu_type) for gpu_type in entry["split"].get("calibrate", ())]
+        chosen = other * len(halves) or [_chosen(gpu_type, seed, by=by) for gpu_type, seed in halves]
         try:
             halved = (_rates(measured.calibration(file, FIELDS, rows, row)) for rows in chosen)
             constants[row] = [fit_pairs(rates)._asdict() for rates in halved]
@@ -109,7 +106,7 @@ def calibrate(measured: Measured) -> dict[str, Any]:
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
     """Predict the rates of the pairs of a row under a column."""
-    file, by, halves = ROWS[row]
+    file, by, halves = _split(measured.rows[row])
     found: dict[str, tuple[list[PairRate], list[float]]] = {}
     for number, (gpu_type, seed) in enumerate(halves):
         tested = _rates(measured.test(file, FIELDS, _chosen(gpu_type, seed, second=True, by=by)))
