@@ -51,7 +51,8 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     try:
         listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise GpuschedError(f"{file or 'testbeds.toml'}: cannot be read as TOML ({error})") from error
+        reason = getattr(error, "strerror", None) or f"not valid TOML ({error})"
+        raise GpuschedError(f"{file or 'testbeds.toml'}: {reason}; check the path and the text") from error
     return listed, Measured(listed.get("files", {}), folder=file.parent if file else SHIPPED)
 
 
