@@ -119,7 +119,8 @@ def finish_time_fairness(
         return None
 
     def rho_of(optimum: Optimum) -> float:
-        return float(((problem.age_s + problem.steps_left / optimum.throughput) / alone_s).max())
+        with np.errstate(divide="ignore"):  # the solver may leave a job with next to no steps without a share
+            return float(((problem.age_s + problem.steps_left / optimum.throughput) / alone_s).max())
 
     best, upper = found, rho_of(found)
     trial = upper

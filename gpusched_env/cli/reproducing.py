@@ -122,11 +122,11 @@ def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
     out = console(width=WIDTH)
     listed, measured = measured_of(file)
     rows, constants = play_rows(listed, measured, quick)
-    tables = report_tables(rows, listed.get("claims", {}))
+    tables = report_tables(rows, listed)
     for table in tables:
         show(table, out=out)
         out.print()
-    written = write_files(rows, constants, folder)
+    written = write_files(rows, constants, folder, measured.sha256)
     figures = draw(rows, folder) if can_draw(out) else []
     if importlib.util.find_spec("jinja2") is not None:
         written.append(write_page(tables, folder, figures))

@@ -59,7 +59,9 @@ class Cost(NamedTuple):
 
 
 TREE_SHARE: Final = 0.92  # share of a rate that trees over servers reach: NVIDIA/nccl, tuning.cc
-KNEE_BYTES: Final = 2.0**26  # from this size on, the buffers are full: 16 channels of NCCL_BUFFSIZE = 4 MiB (choice)
+# From this size on, the buffers are full: 16 channels of NCCL_BUFFSIZE = 4 MiB. Chosen with all measured times in view;
+# of powers of two, it also fits those best on which gpusched_env.reproduce.testbeds.fabrics calibrates.
+KNEE_BYTES: Final = 2.0**26
 ALIKE: Final = 1.0 + 1e-12  # if the times of two collectives differ by at most this factor, they are a tie
 
 
@@ -154,6 +156,7 @@ COLLECTIVES: Final[dict[str, Collective]] = {
     "nvls": nccl_tree,  # with a switch that reduces
     "nccl": partial(fastest, (ring, nccl_tree)),
 }
+MEASURED: Final = ("nccl", "nccl-tree", "nvls")  # those with which measured latencies were calibrated
 
 
 def solo_rate_Bps(gangs: Gangs, links: Links) -> Array:

@@ -134,6 +134,13 @@ def test_finish_time_fairness_of_two_jobs_on_a_gpu() -> None:
     assert late.shares[:, 0] == pytest.approx([0.5306624, 0.4693376], abs=1e-5)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_job_with_next_to_no_steps_left_may_get_no_share_without_a_warning() -> None:
+    problem = Problem.of([[1], [1]], [1], steps_left=[1e-6, 300], age_s=[6498, 0])
+    rate = (problem.isolated * problem.rates).sum(axis=1)
+    assert got(finish_time_fairness(problem, np.array([5591.0, 0.0]), rate)).throughput == pytest.approx([0, 1])
+
+
 @pytest.mark.parametrize(("ratio", "value"), [((6, 3), 15 / 23), ((4, 1.6), 0.5), ((7, 2.8), 0.7)])
 def test_packing_two_jobs_on_a_gpu(ratio: tuple[float, float], value: float) -> None:
     problem = Problem.of([[10], [4]], [1])

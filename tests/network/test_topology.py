@@ -480,8 +480,6 @@ def test_presets_are_the_table_of_servers() -> None:
         "p4de-efa": (240.0, 48.0, 39.82, 74.06, 4),
         "p5-efa": (370.8, 388.0, 39.82, 74.06, 8),
         "h100-ib": (370.8, 388.0, 39.82, 69.01, 8),
-        "b200-ib": (721.8, 388.0, 39.82, 69.01, 8),
-        "gb200-ib": (721.8, 3492.0, 39.82, 69.01, 72),
     }
     assert list(NETWORK_PRESETS) == list(table)
     for name, preset in NETWORK_PRESETS.items():

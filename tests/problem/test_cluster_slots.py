@@ -48,6 +48,8 @@ def test_slots_survive_a_scenario_file_and_change_its_fingerprint(tmp_path: Path
     if suffix == ".json":
         save_scenario(slotted, path)
     else:
+        with pytest.raises(ScenarioError, match=r"scenario\.toml: scenarios are written as JSON; name a \.json file"):
+            save_scenario(slotted, path)
         path.write_text(
             'name = "tiny"\ndescription = ""\ngroups = [{count = 2, gpus = 4, slots = 2}]\n'
             '[workload]\nsource = "synthetic:poisson"\n'

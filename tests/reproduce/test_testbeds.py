@@ -8,23 +8,23 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 from gpusched_env.cli import app
 from gpusched_env.errors import GpuschedError
-from gpusched_env.reproduce.testbeds import reading, report
+from gpusched_env.reproduce.testbeds import colocation, reading, report, shockwave, speeds
 from gpusched_env.reproduce.testbeds.playing import COLUMNS, Row, calibrate, measured_of, play_rows
-from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points, UnplayableError
+from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Noted, Points, UnplayableError
 from gpusched_env.reproduce.testbeds.scoring import RESAMPLES, Sample, score
 
 ROOT = Path(__file__).parents[2]
@@ -81,6 +81,8 @@ def written(folder: Path) -> Path:
     lines = [
         f'[files.line]\nshipped = "line.csv"\nsha256 = "{sha256}"\nvalues = ["y"]',
         *(f'[[rows]]\nid = "{row}"\nfamily = "my.line"\n{said}' for row in ("L1", "SEEN")),
+        '[[goals]]\nfamily = "my.line"\ngoal = "a line"\nplace = "{L1 | calibrated | time error worst}"',
+        'limit = 0.1\nmissing = "a ruler"',
         '[claims."my.line"]\ntext = "A line within {L1 | calibrated | time error median; makespan}, {L2 | rules | x}."',
     ]
     (folder / "mine.toml").write_text("\n".join(lines))
@@ -96,31 +98,89 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- constants see no value of the test
 
 Change = Callable[[str, Columns], Columns]
+LISTED = measured_of()[0]
+FAMILIES = {row["id"]: row["family"] for row in LISTED["rows"]}
+# Families whose rows have constants of their own, and rows that need no check: all their values calibrate one half or
+# another (checked beside the family), they have no constants, or the constant of T3-allox
+OF_ROWS = ("speeds", "fabrics", "colocation", "shockwave")
+SKIPPED = ("C1-20", "C1-models", "T4", "T3-replay", "T3-max-min", "T3-ftf")
+ROWS = [row for row, family in FAMILIES.items() if family in OF_ROWS and row not in SKIPPED]
+OTHERS = {row: family for row, family in FAMILIES.items() if family not in OF_ROWS}
 
 
-def constants_of(file: Path | None, change: Change | None = None, row: str = "") -> tuple[dict[str, Any], Measured]:
-    """Calibrate the families of all rows, or of one."""
+@pytest.fixture(scope="module")
+def shared_logs() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if SHARED.exists():
+            patch.setenv("GPUSCHED_DATA", str(SHARED))
+        patch.setattr(shockwave, "TRIED_S", (30.0, 50.0))  # fewer runs, of the same code
+        yield
+
+
+def constants_of(file: Path | None, change: Change | None = None) -> tuple[dict[str, Any], Measured]:
+    """Calibrate the families of a user's list, or those of the package whose rows share their constants."""
     listed, measured = measured_of(file)
     measured.change = change
-    return calibrate([Row(entry) for entry in listed["rows"] if row in ("", entry["id"])], measured), measured
+    return calibrate([Row(entry) for entry in listed["rows"] if file or entry["id"] in OTHERS], measured), measured
 
 
-def unread_changed(first: Measured, seed: int, row: str = "") -> Change:
+def narrow(listed: dict[str, Any], row: str) -> dict[str, Any]:
+    """Return the files of a row alone; of speeds, those of its first application."""
+    split = next((name for name in speeds.SPLITS if row.endswith(f"-{name}")), "")
+    folder = row.removesuffix(f"-{split}")
+    first = min((name for name in listed if name.startswith(f"{folder}/")), default="/").split("/")[1]
+    kept = {}
+    for name, entry in listed.items():
+        if "splits" not in entry:
+            kept[name] = dict(entry)
+        elif name.split("/")[:2] == [folder, first]:
+            kept[name] = {**entry, "splits": [split]}
+    for name, table in (("nccl_allreduce", "sets"), ("shockwave_jct", "runs")):
+        of_row = kept[name][table]
+        kept[name][table] = {row: of_row[row]} if row in of_row else {}
+    return kept
+
+
+def constants_of_row(row: str, change: Change | None = None, leaking: bool = False) -> tuple[Any, Measured]:
+    """Calibrate one row; one that leaks returns its values times a factor from those that were not chosen."""
+    _, measured = measured_of()
+    measured.listed, measured.change = narrow(LISTED["files"], row), change
+    read = measured._read
+
+    def leak(file: str, columns: Sequence[str], chosen: Chosen, noted: Noted) -> Columns:
+        found, (table, values) = (
+            read(file, columns, chosen, noted),
+            (measured._table(file), measured.listed[file]["values"]),
+        )
+        at = np.asarray(chosen({name: table[name] for name in table if name not in values}), bool)
+        for name in set(columns) & set(values):
+            if not at.all():
+                found[name] = found[name] * (1.0 + np.nanmean(table[name][~at]) / np.nanmean(table[name][at]))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(colocation, "ROWS", {name: of for name, of in colocation.ROWS.items() if name == row})
+        if leaking:
+            patch.setattr(measured, "_read", leak)
+        return calibrate([Row({"family": FAMILIES[row]})], measured)[FAMILIES[row]][row], measured
+
+
+def unread_changed(first: Measured, seed: int, whole: bool = True) -> Change:
     """Return a change of all measured values that no calibration read: they are shuffled, and times random factors.
 
-    ``row`` : change those that other rows calibrate on, too, if the constants of each row are its own
+    ``whole`` : shuffle them; else only factors, which keep what other rows calibrate on possible
     """
     rng = np.random.default_rng(seed)
     seen: dict[tuple[str, str], np.ndarray] = {}
-    for name, read in first.seen.items():
-        for key, at in read.items() if name in ("", row) or not row else ():
+    for read in first.seen.values():
+        for key, at in read.items():
             seen[key] = at | seen.get(key, False)
 
     def change(file: str, table: Columns) -> Columns:
         changed = dict(table)
         count = len(next(iter(table.values())))
-        # The same for all columns of a row. What other rows calibrate on must stay possible: it is not shuffled.
-        shuffled, factors = np.arange(count) if row else rng.permutation(count), rng.uniform(0.1, 10.0, count)
+        # the same for all columns of a row
+        shuffled, factors = rng.permutation(count) if whole else np.arange(count), rng.uniform(0.1, 10.0, count)
         for column in first.listed[file]["values"]:
             unread = ~seen.get((file, column), np.zeros(count, bool))
             values = table[column][shuffled[unread[shuffled]]]
@@ -142,38 +202,31 @@ def test_a_change_of_unread_values_finds_a_leak(seed: int, tmp_path_factory: pyt
             assert (constants_of(file, unread_changed(measured, seed))[0] == constants) is not leaking
 
 
-@pytest.fixture(scope="module")
-def calibrated() -> tuple[dict[str, Any], Measured]:
-    with pytest.MonkeyPatch.context() as patch:
-        if SHARED.exists():
-            patch.setenv("GPUSCHED_DATA", str(SHARED))
-        return constants_of(None)
+def test_constants_of_the_package_see_no_value_of_the_test(shared_logs: None) -> None:
+    constants, measured = constants_of(None)
+    for seed in range(3):
+        again, changed = constants_of(None, unread_changed(measured, seed))
+        assert json.dumps(again) == json.dumps(constants)  # to the last bit
+        assert {key for read in changed.seen.values() for key in read} == {
+            key for read in measured.seen.values() for key in read
+        }
+    assert set(measured.seen) == {""}  # rows with constants of their own are below
+    assert {*OTHERS.values(), *OF_ROWS} == {*LISTED["claims"]}
 
 
-def test_constants_of_the_package_see_no_value_of_the_test(
-    calibrated: tuple[dict[str, Any], Measured], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants, measured = calibrated
-    if SHARED.exists():
-        monkeypatch.setenv("GPUSCHED_DATA", str(SHARED))
-    again, changed = constants_of(None, unread_changed(measured, 0))
-    assert json.dumps(again) == json.dumps(constants)  # to the last bit
-    assert {row: set(read) for row, read in changed.seen.items()} == {r: set(read) for r, read in measured.seen.items()}
-
-
-def test_constants_of_one_row_see_no_value_of_another(
-    calibrated: tuple[dict[str, Any], Measured], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of rows with constants of their own: their tests overlap with what calibrates other rows of the family."""
-    constants, measured = calibrated
-    rows = sorted(set(measured.seen) - {""})
-    if not rows:
-        pytest.skip("the shared logs are not here")
-    monkeypatch.setenv("GPUSCHED_DATA", str(SHARED))
-    again, _ = constants_of(None, unread_changed(measured, 0, rows[0]), rows[0])
-    for family, of in again.items():
-        assert json.dumps(of[rows[0]]) == json.dumps(constants[family][rows[0]])
-        assert of != constants[family]  # those of other rows have seen changes
+@pytest.mark.parametrize("row", ROWS)
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+def test_constants_of_a_row_see_only_what_it_reads(row: str, shared_logs: None, seed: int) -> None:
+    """All other values change: those of its test, and those on which other rows calibrate. A planted leak is found."""
+    for leaking in (False, True):
+        try:
+            constants, measured = constants_of_row(row, leaking=leaking)
+        except (KeyError, UnplayableError):
+            pytest.skip("the shared logs are not here")
+        again, changed = constants_of_row(row, unread_changed(measured, seed, whole=False), leaking)
+        assert (json.dumps(again) == json.dumps(constants)) is not leaking
+        assert changed.seen[row].keys() == measured.seen[row].keys() != set()
 
 
 def test_each_phase_refuses_the_reads_of_the_other(mine: Path) -> None:
@@ -228,6 +281,62 @@ def test_an_absent_or_damaged_log_has_a_reason_in_one_line(
         measured.calibration("log", [], lambda columns: np.ones(1, bool))
 
 
+def test_the_reason_of_a_row_names_all_files_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So one command fetches them; many are a pattern."""
+    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
+    (tmp_path / "muri" / "published").mkdir(parents=True)
+    (tmp_path / "muri" / "published" / "SRTF_job.csv.gz").write_bytes(b"")  # this one is there
+    measured = measured_of()[1]
+    measured.frozen = True
+    for file, fetch in (
+        ("muri_trace", "muri/cluster_trace.csv muri/published/tiresias_job.csv"),
+        ("S1/bert/placements", "'pollux/measured/*'"),
+    ):
+        with pytest.raises(UnplayableError) as found:
+            measured.test(file, [], lambda columns: np.ones(1, bool))
+        assert str(found.value).endswith(f" is not in the data folder: gpusched traces fetch {fetch}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, r"line\.csv cannot be read \(.*\): correct \[files\.line\]"),
+        ("x,y\n", r"line: there are no rows below the header"),
+    ],
+)
+def test_a_shipped_file_that_is_absent_or_empty_has_a_reason_in_one_line(
+    text: str | None, reason: str, mine: Path
+) -> None:
+    file = mine.parent / "line.csv"
+    if text is None:
+        file.unlink()
+    else:
+        old, new = (hashlib.sha256(of.encode()).hexdigest() for of in (file.read_text(), text))
+        file.write_text(text)
+        mine.write_text(mine.read_text().replace(old, new))
+    rows, _ = play_rows(*measured_of(mine))
+    for row in rows:
+        assert set(row.reasons) == {"as is", "calibrated", "floor"}
+        assert all(re.fullmatch(reason, why) for why in row.reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('licence = "a licence"\n', "", r"mine\.toml: \[\[rows\]\] L1: add licence$"),
+        ('id = "L1"\n', "", r"mine\.toml: \[\[rows\]\] 1: add id$"),
+        ('values = ["y"]', "", r"mine\.toml: \[files\.line\]: add values$"),
+        ("sha256 = ", "sha = ", r"mine\.toml: \[files\.line\]: add sha256$"),
+        ("[[rows]]", "[[others]]", r"mine\.toml: has no \[\[rows\]\]: list one at least$"),
+        ('id = "SEEN"', 'id = "L1"', r"mine\.toml: \[\[rows\]\] L1: is there twice"),
+    ],
+)
+def test_what_a_list_lacks_is_named_in_one_line(old: str, new: str, told: str, mine: Path) -> None:
+    mine.write_text(mine.read_text().replace(old, new))
+    with pytest.raises(GpuschedError, match=told):
+        measured_of(mine)
+
+
 def test_a_log_is_read_by_the_function_that_its_entry_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gavel").mkdir()
     content = b"3 4"
@@ -272,6 +381,25 @@ def test_quick_leaves_out_slow_rows(mine: Path) -> None:
     assert slow.scores == {}
     assert slow.reasons == dict.fromkeys(COLUMNS, "left out by --quick")
     assert set(other.scores) == {"as is", "calibrated", "floor"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--output", "a-file"], "--output a-file/results.json: cannot be written"),
+        (["--backend", "foo"], "--backend 'foo': write processes, ray, or ray:ADDRESS"),
+        (["--workers", "0"], "workers is 0: give a number of processes >= 1"),
+    ],
+)
+def test_wrong_options_are_told_before_the_rows_are_played(
+    options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a-file").write_text("")
+    monkeypatch.setattr("gpusched_env.cli.reproducing._testbeds", pytest.fail)
+    result = CliRunner().invoke(app, ["reproduce", "testbeds", *options])
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
 
 
 def test_a_missing_family_and_a_missing_list_are_named(mine: Path, tmp_path: Path) -> None:
@@ -441,7 +569,95 @@ def test_floors_flag_luck_and_claims_are_computed(mine: Path) -> None:
         "{L1 | calibrated | time error median; makespan} {L1 | as is ; calibrated | makespan} {L1 | as is | JCT mean}"
     )
     assert median > 100 * (1 - slope / 3.0)
-    assert report.claim(text, rows) == f"{median:.1f} % 33.3 % (not played)"
+    assert report.claim(text, rows) == f"{median:.1f} % 33.3 % (not played here)"
+    assert report.claim("Within {L1 | as is | JCT mean}, {L3 | as is | JCT p99}.", rows) == "Not played here."
+    assert report.claim("No number.", rows) == "No number."
+
+
+def played(*columns: tuple[str, list[Points]], **entry: Any) -> Row:
+    said = dict.fromkeys(("measured", "hardware", "calibrate", "test", "blame", "source", "licence"), "a few words")
+    row = Row({"id": "R", "family": "f", **said, **entry})
+    for column, points in columns:
+        row.points[column], row.scores[column] = points, score(points)
+    return row
+
+
+def test_goals_are_compared_with_the_largest_error_of_their_place() -> None:
+    points = [Points("time [s]", ["a", "b"], np.array([1.05, 1.3]), np.ones(2), {"makespan [s]": (0.8, 1.0)})]
+    common = {"family": "f", "goal": "g", "missing": "a ruler"}
+    for metric, limit, result, verdict in (
+        ("time error worst", 25, "30.0 %", "missed by 5.0 points: a ruler"),
+        ("time error worst; makespan", 31, "30.0 %", "met"),
+        ("makespan", 20.5, "-20.0 %", "met"),
+        ("JCT mean", 20, "-", "not played here"),
+    ):
+        of = {**common, "place": f"{{R | calibrated | {metric}}}", "limit": limit}
+        told = report.goal(of, [played(("calibrated", points))])
+        assert (told["result"], told[""]) == (result, verdict), metric
+    with pytest.raises(GpuschedError, match=r"goal 'g': place 'R' is not '\{rows \| columns \| metrics\}'"):
+        report.goal({**common, "place": "R", "limit": 1}, [])
+
+
+def test_goals_of_the_package_are_places_of_played_rows(whole: tuple[str, str, Path]) -> None:
+    if whole[0] == "shipped":
+        pytest.skip("some rows are not played")
+    assert "Goals" in whole[1]
+    assert "not played here" not in whole[1]
+
+
+def test_the_worst_group_of_each_band_is_printed() -> None:
+    groups = ["a, small", "b, small", "a, large", "b, large"] * 2
+    found = [Points("time [s]", groups, np.array([1.1, 1.2, 1.4, 1.3] * 2), np.ones(8))]
+    table = report.report_tables([played(("calibrated", found))], {})[0]
+    lines = {row.cells[1].text: row.cells[4].text for row in table.rows}
+    assert lines["  worst of 2: b, small"] == "20.0 %"
+    assert lines["  worst of 2: a, large"] == "40.0 %"
+
+
+def test_intervals_are_those_of_calibrated_alone() -> None:
+    points = [Points("time [s]", list("abcde"), P, M)]
+    for column, printed in (("as is", False), ("calibrated", True)):
+        (row, *_) = report.report_tables([played((column, points))], {})[0].rows
+        assert bool(row.cells[5].text) is printed
+
+
+def test_a_floor_that_bounds_nothing_marks_no_luck() -> None:
+    lucky = (("calibrated", 1.1), ("floor", 1.2))
+    columns = [(name, [Points("time [s]", ["a"], np.array([p]), np.ones(1))]) for name, p in lucky]
+    for beside in (False, True):
+        row = played(*columns, beside=beside)
+        cells = report.report_tables([row], {})[0].rows[0].cells
+        assert row.is_luck("calibrated", "time error median") is not beside
+        assert list(cells[4].notes) == [report.LUCK] * (not beside)
+        assert list(cells[6].notes) == [report.BESIDE] * beside
+
+
+def test_a_long_sentence_is_printed_once() -> None:
+    long = "a sentence of more than thirty letters"
+    rows = [played(id="R1", blame=long), played(id="R2", blame=long), played(id="R3", test=long)]
+    told = [row.cells[1].text for row in report.report_tables(rows, {})[0].rows]
+    assert f"To blame: {long}." in told[0]
+    assert "To blame: as R1." in told[1]
+    assert f"Tested on: {long}." in told[2]
+    assert all("Measured: a few words; a few words." in text for text in told)
+
+
+def test_a_panel_shows_one_quantity_and_no_case_that_one_column_alone_predicts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr(report, "save", lambda figure, path: figures.append(figure))
+    parts = ("time [s]", "time [s], by rank", "time [s], cards limit", "time [s], refused")
+    both = [
+        [Points(part, ["a"], np.array([np.nan if at and "refused" in part else 1.0]), np.ones(1)) for part in of]
+        for at, of in enumerate((parts[:2] + parts[3:], parts))
+    ]
+    assert report.draw([played(("as is", both[0]), ("calibrated", both[1]))], tmp_path) == ["f.png"]
+    panels = [axes for axes in figures[0].axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == ["R: time [s]", "R: time [s], by rank"]
+    assert [[text.get_text() for text in axes.get_legend().get_texts()] for axes in panels] == [
+        ["as is", "calibrated"]
+    ] * 2
 
 
 def test_the_command_plays_a_users_list(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,11 +666,22 @@ def test_the_command_plays_a_users_list(mine: Path, monkeypatch: pytest.MonkeyPa
     result = CliRunner().invoke(app, ["reproduce", str(mine), "--output", str(folder)])
     assert result.exit_code == 0, result.output
     assert max(map(len, result.output.splitlines()[:-1])) <= 120
-    for text in ("L1", "worst of 2", "in sample", "there is no as is", "never one number for all", "a reported"):
+    for text in (
+        "L1",
+        "worst of 2",
+        "Goals",
+        "a line",
+        "missed by 8.5 points: a ruler",
+        "in sample",
+        "there is no as is",
+        "never one number for all",
+        "a reported",
+    ):
         assert text in result.output
     told = json.loads((folder / "results.json").read_text())
     assert told["constants"] == {"my.line": {"slope": 2.986}}
     assert told["rows"][0]["reasons"] == {"as is": "there is no as is"}
+    assert told["files"] == {"line.csv": hashlib.sha256((mine.parent / "line.csv").read_bytes()).hexdigest()}
     with (folder / "results.csv").open() as stream:
         metrics = {(one["row"], one["column"], one["metric"], one["group"]): one for one in csv.DictReader(stream)}
     assert metrics["L1", "calibrated", "time error median", ""]["in_sample"] == "False"
@@ -490,7 +717,7 @@ def test_the_command_plays_what_is_here_and_says_how_to_get_the_rest(whole: tupl
         assert row["id"] in output
     reasons = [why for row in told["rows"] for why in row["reasons"].values()]
     assert any("gpusched traces fetch muri/" in why for why in reasons) is (which == "shipped")
-    assert ("(not played)" in output) is (which == "shipped")
+    assert ("Not played here." in output) is (which == "shipped")
     assert "time error median" in output  # rows of shipped files are played in any case
 
 

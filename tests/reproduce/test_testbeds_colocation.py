@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -15,15 +16,17 @@ from gpusched_env.reproduce.testbeds import colocation
 from gpusched_env.reproduce.testbeds.reading import SHIPPED, Columns, Measured, Points
 from gpusched_env.sharing import MEASURED, Sharing
 from gpusched_env.sharing.interference import MEASURED_XI
-from gpusched_env.sharing.pair_numbers import FLEET
+from gpusched_env.sharing.pair_numbers import FLEET, NUMBERS
 
-LISTED = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text(encoding="utf-8"))["files"]
-OF_NODES = {name: LISTED[name] for name in ("deepshare", "deepshare_again")}
+TOML = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text(encoding="utf-8"))
+LISTED, CLAIM = TOML["files"], TOML["claims"]["colocation"]["text"]
+ROWS = {row["id"]: row for row in TOML["rows"]}
+OF_NODES = {"deepshare": LISTED["deepshare"]}
 Frozen = tuple[Measured, dict[str, Any]]
 
 
 def freeze(files: dict[str, Any], change: Callable[[str, Columns], Columns] | None = None) -> Frozen:
-    measured = Measured(files, change)
+    measured = Measured(files, change, rows=ROWS)
     constants = colocation.calibrate(measured)
     measured.frozen = True
     return measured, constants
@@ -65,6 +68,12 @@ def test_two_numbers_per_model_predict_unseen_pairs_on_shared_nodes() -> None:
     assert len(set(one.groups)) == 21  # unordered pairs of six models
 
 
+def test_frozen_numbers_are_those_that_a_table_of_a_scenario_has() -> None:
+    """Else a user who copies them would play something else than the row."""
+    for halves in freeze(OF_NODES)[1].values():
+        assert all(set(half) == set(NUMBERS[1:]) for half in halves)
+
+
 def test_numbers_of_a_half_do_not_depend_on_the_other_half() -> None:
     constants = freeze(OF_NODES)[1]
     for seed in (0, 7):
@@ -77,6 +86,26 @@ def test_numbers_of_a_half_do_not_depend_on_the_other_half() -> None:
         assert spoilt["C1-20"][seed] == constants["C1-20"][seed]
         assert spoilt["C1-20"][seed + 1] != constants["C1-20"][seed + 1]
     assert constants["C1"] == constants["C1-20"][:1]
+
+
+def test_pairs_of_models_that_were_never_together_are_a_row_of_their_own() -> None:
+    """Halves of C1 have each pair of models, in other sizes of the gangs; those of C1-models do not."""
+    measured, constants = freeze(OF_NODES)
+    shared = {}
+    for by in ("pair", "models"):
+        halves = [
+            measured.test("deepshare", ["models"], colocation._chosen("", 0, second=second, by=by))["models"].tolist()
+            for second in (False, True)
+        ]
+        assert sum(map(len, halves)) == 450
+        shared[by] = set(halves[0]) & set(halves[1])
+    assert len(shared["pair"]) == 21
+    assert shared["models"] == set()
+    of_pairs, of_models = (
+        errors(colocation.play(row, "calibrated", constants, measured)[0]) for row in ("C1-20", "C1-models")
+    )
+    assert of_pairs[0] < 0.061 < of_models[0] < 0.10  # the goal of 6 % is missed for them
+    assert re.findall(r"\{([^|{}]+)\|", CLAIM.partition("if they never were")[0])[-1].strip() == "C1-models"
 
 
 def test_halves_keep_both_orders_of_a_pair_together(frozen: Frozen, data: None) -> None:

@@ -1,7 +1,7 @@
 """Pairs of models that share nodes (C1) or a GPU (C2, C3): two numbers per model, fitted to other pairs of them.
 
-A random half of the pairs calibrates, and the other half tests. C3 asks whether the numbers of a V100 hold for other
-GPU types, C3-type fits those of each type.
+A random half of the pairs calibrates, and the other half tests; in the rows -models, all gangs or batch sizes of a pair
+of models are on one side. C3 asks whether the numbers of a V100 hold for other GPU types, C3-type fits those of each.
 """
 
 from __future__ import annotations
@@ -20,21 +20,12 @@ from gpusched_env.sharing import PairNumbers, PairRate, fit_pairs, model_of
 from gpusched_env.sharing.interference import MEASURED_XI
 
 FIELDS: Final = PairRate._fields
-# Row of the table -> file, and GPU type and seed of each half
-ROWS: Final[dict[str, tuple[str, list[tuple[str, int]]]]] = {
-    "C1": ("deepshare", [("", 0)]),
-    "C1-20": ("deepshare_again", [("", seed) for seed in range(20)]),
-    "C2": ("lucid", [("", 0)]),
-    "C3": ("gavel", [("P100", 0), ("K80", 0)]),
-    "C3-type": ("gavel", [("P100", 0), ("K80", 0)]),
-}
 
 
 def node_rows(content: bytes) -> Columns:
     """Read DeepShare's pairs of gangs."""
-    names = ("victim", "aggressor", "rate", "victim_gpus", "aggressor_gpus")
     rows = csv.DictReader(io.StringIO(content.decode()))
-    return _columns([(n, "", *(row[name] for name in names)) for n, row in enumerate(rows)])
+    return _columns([(n, "", row["victim"], row["aggressor"], row["rate"]) for n, row in enumerate(rows)])
 
 
 def lucid_rows(content: bytes) -> Columns:
@@ -42,7 +33,7 @@ def lucid_rows(content: bytes) -> Columns:
     rows: list[tuple[Any, ...]] = []
     for n, row in enumerate(csv.DictReader(io.StringIO(content.decode()))):
         a, b = (f"{row['model' + end]} ({row['batchsize' + end]}, {row['amp' + end]})" for end in "12")
-        rows += [(n, "", a, b, row["speed1"], 1, 1), (n, "", b, a, row["speed2"], 1, 1)]
+        rows += [(n, "", a, b, row["speed1"]), (n, "", b, a, row["speed2"])]
     return _columns(rows)
 
 
@@ -54,28 +45,39 @@ def gavel_rows(content: bytes) -> Columns:
             (a, gpus), alone = ast.literal_eval(key), beside.pop("null")
             for name, rates in beside.items() if gpus == 1 and alone > 0 else ():
                 b = ast.literal_eval(name)[0]
-                rows += [("|".join(sorted((a, b))), gpu_type.upper(), a, b, rates[0] / alone, 1, 1)] * (rates[0] > 0)
+                rows += [("|".join(sorted((a, b))), gpu_type.upper(), a, b, rates[0] / alone)] * (rates[0] > 0)
     return _columns(rows)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    names = dict.fromkeys(("pair", "gpu_type", "model", "other")) | dict.fromkeys(FIELDS[2:], float)
-    return {
-        name: np.array(column, kind)
-        for (name, kind), column in zip(names.items(), zip(*rows, strict=True), strict=True)
-    }
+    names = {"pair": None, "gpu_type": None, "model": None, "other": None, "rate": float}
+    columns = zip(names.items(), zip(*rows, strict=True), strict=True)
+    table = {name: np.array(column, kind) for (name, kind), column in columns}
+    return table | {"models": np.array([_models(*both) for both in zip(table["model"], table["other"], strict=True)])}
 
 
-def _chosen(gpu_type: str, seed: int | None = None, second: bool = False) -> Callable[[Columns], np.ndarray]:
+def _models(model: str, other: str) -> str:
+    return "|".join(sorted((model_of(model), model_of(other))))
+
+
+def _split(entry: Mapping[str, Any]) -> tuple[str, str, list[tuple[str, int]]]:
+    """Return the file, the column whose values are halved, and GPU type and seed of each half."""
+    split = entry["split"]
+    return split["file"], split["by"], [(one, seed) for one in split["types"] for seed in range(split["seeds"])]
+
+
+def _chosen(
+    gpu_type: str, seed: int | None = None, second: bool = False, by: str = "pair"
+) -> Callable[[Columns], np.ndarray]:
     """Choose the rows of a random half of the pairs of a GPU type, of the second half, or, without a seed, of all."""
 
     def chosen(table: Columns) -> np.ndarray:
         here: np.ndarray = table["gpu_type"] == gpu_type
         if seed is None:
             return here
-        pairs = np.unique(table["pair"][here])
+        pairs = np.unique(table[by][here])
         half = np.random.default_rng(seed).permutation(len(pairs))[: len(pairs) // 2]
-        return here & (np.isin(table["pair"], pairs[half]) != second)
+        return here & (np.isin(table[by], pairs[half]) != second)
 
     return chosen
 
@@ -87,12 +89,15 @@ def _rates(table: Columns) -> list[PairRate]:
 def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit two numbers per model for each half of each row whose file is there."""
     constants: dict[str, Any] = {}
-    for row, (file, halves) in ROWS.items():
-        if file not in measured.listed:
+    for row, entry in measured.rows.items():
+        if entry["family"] != "colocation" or entry["split"]["file"] not in measured.listed:
             continue
-        chosen = [_chosen("V100") if row == "C3" else _chosen(gpu_type, seed) for gpu_type, seed in halves]
+        file, by, halves = _split(entry)
+        other = [_chosen(gpu_type) for gpu_type in entry["split"].get("calibrate", ())]
+        chosen = other * len(halves) or [_chosen(gpu_type, seed, by=by) for gpu_type, seed in halves]
         try:
-            constants[row] = [fit_pairs(_rates(measured.calibration(file, FIELDS, rows)))._asdict() for rows in chosen]
+            halved = (_rates(measured.calibration(file, FIELDS, rows, row)) for rows in chosen)
+            constants[row] = [fit_pairs(rates)._asdict() for rates in halved]
         except UnplayableError:
             continue  # the row says so when it is played
     return constants
@@ -100,14 +105,14 @@ def calibrate(measured: Measured) -> dict[str, Any]:
 
 def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured) -> list[Points]:
     """Predict the rates of the pairs of a row under a column."""
-    file, halves = ROWS[row]
+    file, by, halves = _split(measured.rows[row])
     found: dict[str, tuple[list[PairRate], list[float]]] = {}
     for number, (gpu_type, seed) in enumerate(halves):
-        tested = _rates(measured.test(file, FIELDS, _chosen(gpu_type, seed, second=True)))
+        tested = _rates(measured.test(file, FIELDS, _chosen(gpu_type, seed, second=True, by=by)))
         values: list[float] = []
         if column == "calibrated":
             numbers = PairNumbers(**constants[row][number])
-            values = [numbers.rate(r.model, r.other, r.gpus, r.other_gpus) for r in tested]
+            values = [numbers.rate(r.model, r.other) for r in tested]
         elif file in UNFITTED:
             values = UNFITTED[file](column, tested, gpu_type, measured)
         kept = [(r, value) for r, value in zip(tested, values, strict=bool(values)) if value == value]
@@ -116,7 +121,7 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
         predicted += [value for _, value in kept]
     points = []
     for quantity, (rates, predicted) in found.items():
-        groups = ["|".join(sorted((model_of(r.model), model_of(r.other)))) for r in rates]
+        groups = [_models(*r[:2]) for r in rates]
         points += [Points(quantity, groups, np.array(predicted), np.array([r.rate for r in rates]))] * bool(predicted)
     return points
 

@@ -20,6 +20,7 @@ HERE: Final = "gpusched_env.reproduce.testbeds"
 FLOOR: Final = "floor"
 COLUMNS: Final = ("as is", "rules", "calibrated")
 QUICK: Final = "left out by --quick"
+SAID: Final = ("id", "family", "measured", "hardware", "calibrate", "test", "blame", "source", "licence")
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,15 @@ class Row:
     reasons: dict[str, str] = field(default_factory=dict)
     in_sample: set[str] = field(default_factory=set)
 
+    @property
+    def beside(self) -> bool:
+        """Whether the floor stands beside the errors and bounds none: it does not measure the same thing again."""
+        return bool(self.entry.get("beside", False))
+
     def is_luck(self, column: str, metric: str) -> bool:
         """Whether an error is below its floor."""
+        if self.beside:
+            return False
         floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
         return floor is not None and own is not None and own.loss < floor.loss
 
@@ -46,14 +54,29 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
 
     Raises
     ------
-    GpuschedError : the file cannot be read
+    GpuschedError : the file cannot be read, or lacks what the table needs
     """
+    name = str(file or "testbeds.toml")
     try:
         listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or f"not valid TOML ({error})"
-        raise GpuschedError(f"{file or 'testbeds.toml'}: {reason}; check the path and the text") from error
-    return listed, Measured(listed.get("files", {}), folder=file.parent if file else SHIPPED)
+        raise GpuschedError(f"{name}: {reason}; check the path and the text") from error
+    files_of, rows = listed.get("files", {}), listed.get("rows", [])
+    if not rows:
+        raise GpuschedError(f"{name}: has no [[rows]]: list one at least")
+    entries = [(f"[[rows]] {row.get('id', number)}", row, SAID) for number, row in enumerate(rows, 1)]
+    for key, of in files_of.items():
+        place = ("public",) if "public" in of else ("shipped", "sha256")
+        entries.append((f"[files.{key}]", of, ("values", *place)))
+    for what, of, needed in entries:
+        if absent := [one for one in needed if one not in of]:
+            raise GpuschedError(f"{name}: {what}: add {', '.join(absent)}")
+    by_name: dict[str, Any] = {}
+    for row in rows:
+        if by_name.setdefault(row["id"], row) is not row:
+            raise GpuschedError(f"{name}: [[rows]] {row['id']}: is there twice; ids differ")
+    return listed, Measured(files_of, folder=file.parent if file else SHIPPED, rows=by_name)
 
 
 def family_module(name: str) -> ModuleType:

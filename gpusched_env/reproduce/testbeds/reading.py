@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from posixpath import commonpath
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -61,9 +62,11 @@ class Measured:
         its bytes to columns
     change : changes a table after it was read; for the test that constants do not depend on values of the test
     folder : of the files that are shipped
+    rows : row of the table -> its entry, where a family finds what calibrates and what is tested
 
     Attributes
     ----------
+    sha256 : name of a file -> SHA-256 of what was read
     seen : row, "" = all rows of a family -> (file, column) -> bool [n], measured values that calibration read for it
     tested : (file, column) -> bool [n], measured values that were read for the test
     """
@@ -71,6 +74,8 @@ class Measured:
     listed: Mapping[str, Mapping[str, Any]]
     change: Callable[[str, Columns], Columns] | None = None
     folder: Traversable = SHIPPED
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sha256: dict[str, str] = field(default_factory=dict)
     seen: dict[str, Noted] = field(default_factory=lambda: defaultdict(dict))
     tested: Noted = field(default_factory=dict)
     frozen: bool = False
@@ -114,28 +119,43 @@ class Measured:
                 table: Columns = getattr(importlib.import_module(module), name)(content)
             else:
                 rows = list(csv.DictReader(io.StringIO(content.decode())))
+                if not rows:
+                    raise UnplayableError(f"{file}: there are no rows below the header")
                 table = {name: _numbers([row[name] for row in rows]) for name in rows[0]}
             self.tables[file] = table if self.change is None else self.change(file, table)
         return self.tables[file]
 
     def _content(self, file: str, entry: Mapping[str, Any]) -> bytes:
-        if "shipped" in entry:
-            content, expected = (self.folder / entry["shipped"]).read_bytes(), entry["sha256"]
-        else:
-            name = entry["public"]
-            place, expected = data_folder() / name, find(name).sha256
-            packed = place.with_name(place.name + ".gz")
-            try:
-                content = place.read_bytes() if place.exists() else gzip.decompress(packed.read_bytes())
-            except FileNotFoundError as error:
-                raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {name}") from error
-            except (OSError, EOFError, zlib.error) as error:
-                raise UnplayableError(f"{name} cannot be read ({error}): gpusched traces fetch {name}") from error
-        if hashlib.sha256(content).hexdigest() != expected:
+        shipped = "shipped" in entry
+        name = entry["shipped" if shipped else "public"]
+        expected = entry["sha256"] if shipped else find(name).sha256
+        place = (self.folder if shipped else data_folder()) / name
+        packed = data_folder() / f"{name}.gz"
+        remedy = f"correct [files.{file}]" if shipped else f"gpusched traces fetch {name}"
+        try:
+            content = place.read_bytes() if shipped or place.is_file() else gzip.decompress(packed.read_bytes())
+        except (OSError, EOFError, zlib.error) as error:
+            if isinstance(error, FileNotFoundError) and not shipped:
+                names = self._absent(name)
+                raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {names}") from error
+            raise UnplayableError(f"{name} cannot be read ({error}): {remedy}") from error
+        self.sha256[name] = hashlib.sha256(content).hexdigest()
+        if self.sha256[name] != expected:
             raise UnplayableError(
                 f"{file}: not the published file, whose SHA-256 is {expected[:12]}...: fetch it again"
             )
         return content
+
+    def _absent(self, name: str) -> str:
+        """Return the listed files of one owner that are not there, as a pattern if they are many."""
+        owner, folder = name.partition("/")[0] + "/", data_folder()
+        names = sorted({entry.get("public", "") for entry in self.listed.values()})
+        absent = [
+            one
+            for one in names
+            if one.startswith(owner) and not any((folder / f"{one}{end}").exists() for end in ("", ".gz"))
+        ]
+        return " ".join(absent) if len(absent) < 5 else f"'{commonpath(absent)}/*'"
 
 
 def _numbers(texts: Sequence[str]) -> np.ndarray:

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.results import csv_of, plain
 from gpusched_env.reports.pages import asset, inline_policy, page
 from gpusched_env.reproduce.drawing import new_figure
 from gpusched_env.reproduce.testbeds.playing import COLUMNS, FLOOR, Row
 from gpusched_env.reproduce.testbeds.reading import Points
+from gpusched_env.reproduce.testbeds.scoring import Score
 from gpusched_env.support.figures import COLOURS, save, tidy
 from gpusched_env.support.files import write_whole
 from gpusched_env.support.provenance import origin
@@ -28,20 +30,24 @@ from gpusched_env.support.tables import Row as Line
 
 WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
-IN_SAMPLE, LUCK = "*", "+"
+IN_SAMPLE, LUCK, BESIDE = "*", "+", "~"
+LONG: Final = 30  # [characters] from which a sentence that an earlier row has is not printed again
 IN_FILES: Final = ("bias", "error worst")  # metrics that are not printed
 WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
     "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
-    "a second measurement misses. 95 % = bootstrap of the last column that was played, over jobs, pairs, or groups and "
+    "a second measurement misses. 95 % = bootstrap of calibrated, over jobs, pairs, or groups and "
     "then their values. A run of a testbed is one sample: no interval covers another run."
 )
-NOTES: Final = ((IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"), ("", ABOUT))
+NOTES: Final = (
+    (IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"),
+    (BESIDE, "no bound, for it does not measure the same thing again; what it is, the row says"), ("", ABOUT),
+)  # fmt: skip
 _PLACE: Final = re.compile(r"\{([^|{}]+)\|([^|{}]+)\|([^{}]+)\}")  # {rows | columns | metrics}
 
 
-def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) -> list[Table]:
-    """Return the tables in the order in which they are read; those without rows are left out."""
+def report_tables(rows: Sequence[Row], listed: Mapping[str, Any]) -> list[Table]:
+    """Return the tables of rows and of the goals and claims that are listed with them; empty ones are left out."""
     headings = [Heading("row", text=True), Heading("metric", text=True), *map(Heading, (*COLUMNS, "95 %", FLOOR))]
     lines = [line for row in rows for line in _lines(row)]
     missing: dict[tuple[str, str], list[str]] = {}
@@ -50,24 +56,18 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
             columns = ", ".join(column for column in row.reasons if row.reasons[column] == why)
             missing.setdefault((columns, why), []).append(row.entry["id"])
     texts = {
-        "What the rows are": [
-            {
-                "row": of["id"], "measured": f"{of['measured']}; {of['hardware']}",
-                "calibrated on; tested on": f"{of['calibrate']}; {of['test']}", "to blame": of["blame"],
-                "source (licence)": f"{of['source']} ({of['licence']})",
-            }
-            for of in (row.entry for row in rows)
+        "Goals": [goal(of, rows) for of in listed.get("goals", ())],
+        "What may be claimed, and never one number for all": [
+            {"family": family, "claim": claim(of["text"], rows)} for family, of in listed.get("claims", {}).items()
         ],
         "Rows that cannot be played": [
             {"columns": columns, "rows": ", ".join(ids), "why": why} for (columns, why), ids in missing.items()
         ],
-        "What may be claimed, and never one number for all": [
-            {"family": family, "claim": claim(of["text"], rows)} for family, of in claims.items()
-        ],
         "Reported elsewhere, not played here": [
             {"row": row.entry["id"], "reported": row.entry["reported"]} for row in rows if "reported" in row.entry
         ],
-    }  # fmt: skip
+        "What the rows are": _about(rows),
+    }
     made = [Table("Predicted against measured", headings, lines, sortable=False, named_by=1, notes=NOTES)]
     for caption, of in texts.items():
         names = [Heading(name, text=True) for name in (of or [{}])[0]]
@@ -75,14 +75,37 @@ def report_tables(rows: Sequence[Row], claims: Mapping[str, Mapping[str, str]]) 
     return [one for one in made if one.rows]
 
 
+def _about(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """Say what each row is; a long sentence is printed once, and then names the row that had it."""
+    told: list[dict[str, str]] = []
+    first: dict[tuple[str, str], str] = {}
+    for of in (row.entry for row in rows):
+        at = {name: first.setdefault((name, text), of["id"]) for name, text in of.items() if isinstance(text, str)}
+        short = {
+            name: of[name] if where == of["id"] or len(of[name]) < LONG else f"as {where}" for name, where in at.items()
+        }
+        text = (
+            "Measured: {measured}; {hardware}. Calibrated on: {calibrate}. Tested on: {test}. To blame: {blame}. "
+            "Source: {source} ({licence})."
+        ).format(**short)
+        told.append({"row": of["id"], "what": text})
+    return told
+
+
 def _lines(row: Row) -> Iterator[Line]:
-    """Yield the lines of a row in the table of errors: metrics of all values, and the worst group of each median."""
+    """Yield the lines of a row in the table of errors: metrics of all values, and the worst groups of each median.
+
+    Groups that have a part after a comma, such as a band of sizes, have a worst one for each part.
+    """
     names = {name: score for column in row.scores.values() for name, score in column.items()}
     for name in (name for name, score in names.items() if not score.group and score.kind not in IN_FILES):
         yield _line(row, name, name)
         column = next(column for column in (*COLUMNS[::-1], FLOOR) if name in row.scores.get(column, {}))
-        groups = [one for one in row.scores[column].values() if one.metric == name and one.group]
-        if name.startswith(WORST) and groups:
+        parts: dict[str, list[Score]] = {}
+        for one in row.scores[column].values():
+            if name.startswith(WORST) and one.metric == name and one.group:
+                parts.setdefault(one.group.partition(", ")[2], []).append(one)
+        for groups in parts.values():
             worst = max(groups, key=lambda one: one.loss)
             yield _line(row, f"{name} of {worst.group}", f"  worst of {len(groups)}: {worst.group}")
 
@@ -92,38 +115,55 @@ def _line(row: Row, metric: str, name: str) -> Line:
     for column in (*COLUMNS, FLOOR):
         one = row.scores.get(column, {}).get(metric)
         marks = [IN_SAMPLE] * (column in row.in_sample) + [LUCK] * row.is_luck(column, metric)
+        marks += [BESIDE] * (column == FLOOR and row.beside)
         cells[column] = Cell("") if one is None else Cell(one.text(), one.loss, interval=one.value, notes=marks)
-        if one is not None and column != FLOOR and not math.isnan(one.value.low):
+        if one is not None and column == COLUMNS[-1] and not math.isnan(one.value.low):
             interval = Cell(f"[{one.text(one.value.low)}, {one.text(one.value.high)}]".replace(" %,", ","))
     floor = cells.pop(FLOOR)
     return Line([Cell(row.entry["id"]), Cell(name), *cells.values(), interval, floor])
+
+
+def _largest(place: re.Match[str], rows: Sequence[Row]) -> Score | None:
+    """Return the largest error of ``{rows | columns | metrics}``; None = something was not played."""
+    ids, columns, metrics = ([one.strip() for one in part.split(";")] for part in place.groups())
+    of_rows = {(row.entry["id"], column): scores for row in rows for column, scores in row.scores.items()}
+    found = [
+        [scores[name] for name in fnmatch.filter(scores, metric)]
+        for scores in (of_rows.get((row, column), {}) for row in ids for column in columns)
+        for metric in metrics
+    ]
+    return max(itertools.chain.from_iterable(found), key=lambda one: one.loss) if all(found) else None
 
 
 def claim(text: str, rows: Sequence[Row]) -> str:
     """Fill in the numbers of a claim: ``{T2 | calibrated | JCT mean; makespan}`` is the largest of these errors.
 
     Rows, columns and metrics are separated by ";". ``time error median of *`` is that of all groups, as in names of
-    files. If something was not played, the claim says so.
+    files. If nothing of it was played here, the claim says only this.
     """
-
-    def largest(place: re.Match[str]) -> str:
-        ids, columns, metrics = ([one.strip() for one in part.split(";")] for part in place.groups())
-        of_rows = {(row.entry["id"], column): scores for row in rows for column, scores in row.scores.items()}
-        found = [
-            [scores[name] for name in fnmatch.filter(scores, metric)]
-            for scores in (of_rows.get((row, column), {}) for row in ids for column in columns)
-            for metric in metrics
-        ]
-        if not all(found):
-            return "(not played)"
-        scores = itertools.chain.from_iterable(found)
-        return max(scores, key=lambda one: one.loss).text().lstrip("+-")
-
-    return _PLACE.sub(largest, text)
+    found = [_largest(place, rows) for place in _PLACE.finditer(text)]
+    if found and not any(found):
+        return "Not played here."
+    told = iter(["(not played here)" if one is None else one.text().lstrip("+-") for one in found])
+    return _PLACE.sub(lambda _: next(told), text)
 
 
-def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path) -> list[str]:
-    """Write results.json, and results.csv with every metric; return their names."""
+def goal(of: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
+    """Compare the largest error of a place with the limit of a goal [%], and say what is missing if it is above."""
+    place = _PLACE.fullmatch(of["place"])
+    if place is None:
+        raise GpuschedError(f"goal {of['goal']!r}: place {of['place']!r} is not '{{rows | columns | metrics}}'")
+    found = _largest(place, rows)
+    over = 0.0 if found is None else 100.0 * found.loss - of["limit"]
+    missed = f"missed by {over:.1f} points: {of['missing']}" if over > 0 else "met"
+    return {
+        "family": of["family"], "goal": of["goal"], "at most": f"{of['limit']:g} %",
+        "result": "-" if found is None else found.text(), "": "not played here" if found is None else missed,
+    }  # fmt: skip
+
+
+def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Write results.json, with the SHA-256 of the files read, and results.csv with every metric; return their names."""
     folder.mkdir(parents=True, exist_ok=True)
     frozen, metrics = plain(constants), []
     for row in rows:
@@ -136,40 +176,50 @@ def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path)
                 metrics.append({**of, **numbers, **marks, **about})
     told = [{**row.entry, "reasons": row.reasons, "in_sample": sorted(row.in_sample)} for row in rows]
     sealed = hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
-    data = {"format": FORMAT, **origin(), "constants_sha256": sealed, "constants": frozen, "rows": told}
+    data = {"format": FORMAT, **origin(), "constants_sha256": sealed, "constants": frozen, "rows": told, "files": files}
     write_whole(folder / "results.json", json.dumps({**data, "metrics": metrics}, indent=1) + "\n")
     write_whole(folder / "results.csv", csv_of(metrics))
     return ["results.json", "results.csv"]
 
 
 def draw(rows: Sequence[Row], folder: Path) -> list[str]:
-    """Draw predicted against measured values of each family, one panel for each row and quantity; return the names."""
-    families: dict[str, dict[str, list[tuple[int, Points]]]] = {}
+    """Draw predicted against measured values of each family, one panel for each row and quantity; return the names.
+
+    A part of a quantity that one column alone predicts is a case, such as an end of a range, and not drawn.
+    """
+    families: dict[str, dict[str, dict[str, Points]]] = {}
     for row in rows:
-        for at, points in ((at, one) for at, column in enumerate(COLUMNS) for one in row.points.get(column, ())):
-            panels = families.setdefault(row.entry["family"].rpartition(".")[2], {})
-            panels.setdefault(f"{row.entry['id']}: {points.quantity.partition(',')[0]}", []).append((at, points))
-    for family, panels in families.items():
-        lines = -(-len(panels) // 3)
-        figure = new_figure(12.0, 4.0 * lines)
-        grid = figure.subplots(lines, 3, squeeze=False).flat
+        panels = families.setdefault(row.entry["family"].rpartition(".")[2], {})
+        for column in COLUMNS:
+            for one in row.points.get(column, ()):
+                if not np.isnan(one.predicted).all():
+                    panels.setdefault(f"{row.entry['id']}: {one.quantity}", {})[column] = one
+    drawn = []
+    for family, every in families.items():
+        panels = {title: of for title, of in every.items() if len(of) > 1 or "," not in title}
+        if not panels:
+            continue
+        across = min(len(panels), min((3, 4, 2), key=lambda wide: -len(panels) % wide))
+        figure = new_figure(4.0 * across, 4.0 * -(-len(panels) // across))
+        grid = figure.subplots(-(-len(panels) // across), across, squeeze=False).flat
         for (title, several), axes in zip(panels.items(), grid, strict=False):
-            for at, one in several:
-                axes.plot(one.measured, one.predicted, ".x+"[at], color=COLOURS[at], alpha=0.6, label=COLUMNS[at])
-            low, high = axes.get_xlim()
-            axes.plot([low, high], [low, high], color="0.5", linewidth=0.8)
-            values = np.concatenate([both for _, one in several for both in (one.measured, one.predicted)])
-            if values.min() > 0 and values.max() > WIDE * values.min():
+            values = np.concatenate([both for one in several.values() for both in (one.measured, one.predicted)])
+            ends = float(np.nanmin(values)), float(np.nanmax(values))
+            for column, one in several.items():
+                at = COLUMNS.index(column)
+                axes.plot(one.measured, one.predicted, ".x+"[at], color=COLOURS[at], alpha=0.6, label=column)
+            axes.plot(ends, ends, color="0.5", linewidth=0.8)
+            if ends[0] > 0 and ends[1] > WIDE * ends[0]:
                 axes.set(xscale="log", yscale="log")
-            axes.set(title=title, xlabel="measured", ylabel="predicted")
-            handles, labels = axes.get_legend_handles_labels()
-            named = dict(zip(labels, handles, strict=True))
-            axes.legend(named.values(), named.keys(), frameon=False, fontsize=8)
+            axes.set_title(title, fontsize=9)
+            axes.set(xlabel="measured", ylabel="predicted")
+            axes.legend(frameon=False, fontsize=8)
             tidy(axes)
         for axes in grid:
             axes.set_visible(False)
         save(figure, folder / f"{family}.png")
-    return [f"{family}.png" for family in families]
+        drawn.append(f"{family}.png")
+    return drawn
 
 
 def write_page(tables: Sequence[Table], folder: Path, figures: Sequence[str]) -> str:

@@ -18,7 +18,6 @@ from gpusched_env.simulator import simulate
 from gpusched_env.traces.noise import START_LATENCIES
 
 KALOS: Final = "kalos_start_latency"
-HALF: Final = 400  # jobs of KALOS by submission, of 800
 PUBLISHED_S: Final = 8.0  # what ElasticFlow's published simulator charges for a change of size
 UNPLAYABLE: Final = {
     "Q2": "the log here has no virtual cluster, and partitions make the queue (recorded are 953 to 1,341 s a month, "
@@ -30,7 +29,8 @@ UNPLAYABLE: Final = {
 def calibrate(measured: Measured) -> dict[str, Any]:
     """Find the cost of a new process on Muri's testbed, and the latency of containers in the first half of Kalos."""
     muri = measured.calibration("muri_startup_by_model", ["start_s"], lambda told: told["model"] == "all")
-    kalos_s = measured.calibration(KALOS, ["latency_s"], lambda told: told["job"] < HALF)["latency_s"]
+    first = measured.rows["Q1"]["split"]["first"]  # jobs by submission
+    kalos_s = measured.calibration(KALOS, ["latency_s"], lambda told: told["job"] < first)["latency_s"]
     quantiles = np.quantile(kalos_s, START_LATENCIES["container"][0])
     return {"process_s": float(muri["start_s"][0]), "container_s": [float(f"{value:.4g}") for value in quantiles]}
 
@@ -67,7 +67,8 @@ def _latencies(column: str, constants: Mapping[str, Any], measured: Measured) ->
     if column in ("rules", "floor"):
         return []
     columns = ["gpus", "submit_s", "run_s", "latency_s"]
-    gpus, submit_s, run_s, found_s = measured.test(KALOS, columns, lambda told: told["job"] >= HALF).values()
+    first = measured.rows["Q1"]["split"]["first"]
+    gpus, submit_s, run_s, found_s = measured.test(KALOS, columns, lambda told: told["job"] >= first).values()
     told = {}
     if column == "calibrated":  # evenly over the distribution, so that it is not sampled
         shares = (np.random.default_rng(0).permutation(len(gpus)) + 0.5) / len(gpus)
