@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from network_play import AtOnce, network
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import ClusterError, ScheduleError
+from gpusched_env.errors import ClusterError, ScenarioError, ScheduleError
 from gpusched_env.metrics import validate
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS, Cluster, NodeGroup
