@@ -545,6 +545,21 @@ def test_claims_of_the_package_type_no_number_of_an_error() -> None:
         assert not re.search(r"\d ?%", re.sub(r"\{[^{}]*\}", "", said["text"])), family
 
 
+def test_claims_of_the_package_set_floors_beside_the_errors_of_the_same_rows() -> None:
+    """Else the largest floor of more rows would make the predictions look better than those of the authors."""
+    text = measured_of()[0]["claims"]["shockwave"]["text"]
+    places = [
+        [{one.strip() for one in part.split(";")} for part in place.groups()]
+        for place in re.finditer(r"\{([^|{}]+)\|([^|{}]+)\|([^{}]+)\}", text)
+    ]
+    rows_of = {
+        column: [(r, m) for r, columns, m in places if columns == {column}] for column in ("calibrated", "floor")
+    }
+    assert len(rows_of["floor"]) == 3
+    for place in rows_of["floor"]:
+        assert place in rows_of["calibrated"], place
+
+
 def test_rows_of_the_package_say_what_they_are() -> None:
     listed, measured = measured_of()
     for row in listed["rows"]:
