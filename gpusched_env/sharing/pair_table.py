@@ -113,11 +113,12 @@ class PairTable(Interference):
         return table
 
     def _fill(self, table: dict[Pair, float]) -> None:
-        """Add predictions of the pairs that the table lacks, for each of its GPU types."""
-        for gpu_type in {pair.gpu_type: None for pair in table}:
-            here = {pair: xi for pair, xi in table.items() if pair.gpu_type == gpu_type}
+        """Add predictions of the pairs that the table lacks for other gang sizes, for each of its GPU types."""
+        measured = dict(table)
+        for gpu_type in {pair.gpu_type: None for pair in measured}:
+            here = {pair: xi for pair, xi in measured.items() if pair.gpu_type in (gpu_type, None)}
             models = {name: None for pair in here for name in pair[:2]}
-            known = {pair[:2] for pair in here}
+            known = {pair[:2] for pair in here if pair.gpus is None}
             lacking = [pair for pair in itertools.product(models, models) if pair not in known]
             rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in here.items() if xi < math.inf]
             for (model, other), rate in predicted(self.path, rates, lacking).items() if lacking else ():
