@@ -32,6 +32,7 @@ WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK, BESIDE = "*", "+", "~"
 LONG: Final = 30  # [characters] from which a sentence that an earlier row has is not printed again
+SHOWN: Final = (COLUMNS[-1], FLOOR, *COLUMNS[:-1])  # a narrow terminal shows the first ones
 IN_FILES: Final = ("bias", "error worst")  # metrics that are not printed
 WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
@@ -46,9 +47,9 @@ NOTES: Final = (
 _PLACE: Final = re.compile(r"\{([^|{}]+)\|([^|{}]+)\|([^{}]+)\}")  # {rows | columns | metrics}
 
 
-def report_tables(rows: Sequence[Row], listed: Mapping[str, Any]) -> list[Table]:
-    """Return the tables of rows and of the goals and claims that are listed with them; empty ones are left out."""
-    headings = [Heading("row", text=True), Heading("metric", text=True), *map(Heading, (*COLUMNS, "95 %", FLOOR))]
+def report_tables(rows: Sequence[Row], listed: Mapping[str, Any], constants: Mapping[str, Any]) -> list[Table]:
+    """Return the tables of rows and of what is listed with them; empty ones are left out."""
+    headings = [Heading("row", text=True), Heading("metric", text=True), *map(Heading, (*SHOWN, "95 %"))]
     lines = [line for row in rows for line in _lines(row)]
     missing: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -60,6 +61,10 @@ def report_tables(rows: Sequence[Row], listed: Mapping[str, Any]) -> list[Table]
         "What may be claimed, and never one number for all": [
             {"family": family, "claim": claim(of["text"], rows)} for family, of in listed.get("claims", {}).items()
         ],
+        "Constants, and what has them": [
+            {"family": of["family"], "constant": of["name"], "value": _constant(constants, of), "where": of["where"]}
+            for of in listed.get("constants", ()) if of["family"] in constants
+        ],
         "Rows that cannot be played": [
             {"columns": columns, "rows": ", ".join(ids), "why": why} for (columns, why), ids in missing.items()
         ],
@@ -67,7 +72,7 @@ def report_tables(rows: Sequence[Row], listed: Mapping[str, Any]) -> list[Table]
             {"row": row.entry["id"], "reported": row.entry["reported"]} for row in rows if "reported" in row.entry
         ],
         "What the rows are": _about(rows),
-    }
+    }  # fmt: skip
     made = [Table("Predicted against measured", headings, lines, sortable=False, named_by=1, notes=NOTES)]
     for caption, of in texts.items():
         names = [Heading(name, text=True) for name in (of or [{}])[0]]
@@ -90,6 +95,18 @@ def _about(rows: Sequence[Row]) -> list[dict[str, str]]:
         ).format(**short)
         told.append({"row": of["id"], "what": text})
     return told
+
+
+def _constant(constants: Mapping[str, Any], of: Mapping[str, str]) -> str:
+    """Return a frozen constant, whose name is a path to it, separated by "/"."""
+    found = constants[of["family"]]
+    try:
+        for part in of["name"].split("/"):
+            found = found[int(part) if isinstance(found, list) else part]
+    except (KeyError, IndexError, ValueError):
+        raise GpuschedError(f"constants: {of['family']} has no {of['name']!r}: see results.json") from None
+    pairs = found.items() if isinstance(found, Mapping) else (("", one) for one in np.atleast_1d(found).tolist())
+    return ", ".join(f"{name} {value:g}".strip() for name, value in pairs)
 
 
 def _lines(row: Row) -> Iterator[Line]:
@@ -119,8 +136,7 @@ def _line(row: Row, metric: str, name: str) -> Line:
         cells[column] = Cell("") if one is None else Cell(one.text(), one.loss, interval=one.value, notes=marks)
         if one is not None and column == COLUMNS[-1] and not math.isnan(one.value.low):
             interval = Cell(f"[{one.text(one.value.low)}, {one.text(one.value.high)}]".replace(" %,", ","))
-    floor = cells.pop(FLOOR)
-    return Line([Cell(row.entry["id"]), Cell(name), *cells.values(), interval, floor])
+    return Line([Cell(row.entry["id"]), Cell(name), *(cells[column] for column in SHOWN), interval])
 
 
 def _largest(place: re.Match[str], rows: Sequence[Row]) -> Score | None:
