@@ -22,7 +22,7 @@ from gpusched_env.network.contention import Contention
 from gpusched_env.network.pairwise import ratio_matrix, read_pairwise
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.sharing import MEASURED, PairNumbers, PairRate, Sharing, UserTable, fit_pairs, model_of
+from gpusched_env.sharing import MEASURED, LucidTable, PairNumbers, PairRate, Sharing, UserTable, fit_pairs, model_of
 from gpusched_env.sharing.interference import Synthetic
 from gpusched_env.sharing.pair_numbers import FLEET
 from gpusched_env.simulator import simulate
@@ -161,7 +161,7 @@ def test_numbers_of_the_fleet_hold_for_models_that_a_table_lacks(tmp_path: Path,
 @pytest.mark.parametrize("column", ["ratio", "model_a"])
 def test_a_table_of_contention_has_one_form(tmp_path: Path, column: str) -> None:
     path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
-    with pytest.raises(ScenarioError, match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': .* ratio alone"):
+    with pytest.raises(ScenarioError, match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': .* ratio \(or model, "):
         read_pairwise(Path(path))
 
 
@@ -208,7 +208,7 @@ def test_missing_pairs_of_sharing_are_predicted_by_gpu_type_with_a_warning(tmp_p
     ]
     assert known["b", "a", None, "T4"] == pytest.approx(2.5)  # measured pairs are not touched
     assert known["c", "a", None, "T4"] - 1 > 4 * (known["c", "a", None, "A100"] - 1) > 0
-    with pytest.raises(ScenarioError, match=r"xi\.csv: no xi for 'a' on 1 GPUs beside 'e'.*'fit'"):
+    with pytest.raises(ScenarioError, match=r"xi\.csv: no xi for 'a' on 1 GPUs beside 'e'.*: to predict it, add rows"):
         xi_of(named("a", "e"), Sharing(2, table))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -229,12 +229,29 @@ def test_no_prediction_takes_the_place_of_a_measured_pair_and_other_gang_sizes_a
 def test_missing_pairs_of_contention_are_predicted_with_a_warning(tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", "model_a,model_b,ratio", "a,b,0.5", "b,a,0.9", "a,a,0.6")
     rules = Contention("table", ratios=path, missing="fit", floor=0.0)
-    with pytest.warns(UserWarning, match=r"r\.csv: 6 pairs are predicted .*: a beside new, b beside b, b beside new"):
-        found = ratio_matrix(rules, ["a", "b", "new"])
+    with pytest.warns(UserWarning, match=r"r\.csv: 1 pairs are predicted .*: b beside b"):
+        found = ratio_matrix(rules, ["a", "b"])
     assert found is not None
-    assert found[:2, :2].ravel().tolist()[:3] == [0.6, 0.5, 0.9]
+    assert found.ravel().tolist()[:3] == [0.6, 0.5, 0.9]
     assert found[0, 1] < found[1, 1] < 1.0  # b minds others less than a does
     assert (found > 0).all()
+    with pytest.raises(ScenarioError, match=r"r\.csv: no ratio for 'a' beside 'new'.*models that are in some row"):
+        ratio_matrix(rules, ["a", "b", "new"])
+
+
+def test_predictions_of_sharing_replace_no_measured_pair(tmp_path: Path) -> None:
+    """A row without a GPU type, or with a gang size, holds where it did before predictions."""
+    lines = ["a,b,,V100,2", "b,a,,,1.5", "c,a,,V100,1.2", "c,b,2,,1.7"]
+    path = written(tmp_path / "xi.csv", "model_self,model_other,gpus_self,gpu_type,xi", *lines)
+    table = UserTable(path, missing="fit")
+    with pytest.warns(UserWarning, match="predicted"):
+        known = table.table
+    assert ("b", "a", None, "V100") not in known
+    assert table._xi("b", "a", 1, "V100") == pytest.approx(1.5)
+    assert table._xi("c", "b", 2, "V100") == pytest.approx(1.7)
+    assert 1.0 < table._xi("c", "b", 4, "V100") < 2.5  # no gang of 4 was measured
+    with pytest.raises(ScenarioError, match=r"sharing\.interference\.batch_size is -3"):
+        LucidTable(path, batch_size=-3)
 
 
 # --- drawn slowdowns
