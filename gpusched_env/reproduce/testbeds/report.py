@@ -28,6 +28,7 @@ from gpusched_env.support.provenance import origin
 from gpusched_env.support.tables import Cell, Heading, Table
 from gpusched_env.support.tables import Row as Line
 
+ERRORS: Final = "Predicted against measured"  # caption of the table, which plots follow in the page
 WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
 IN_SAMPLE, LUCK, BESIDE = "*", "+", "~"
@@ -36,9 +37,10 @@ SHOWN: Final = (COLUMNS[-1], FLOOR, *COLUMNS[:-1])  # a narrow terminal shows th
 IN_FILES: Final = ("bias", "error worst")  # metrics that are not printed
 WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
-    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
-    "a second measurement misses. 95 % = bootstrap of calibrated, over jobs, pairs, or groups and "
-    "then their values. A run of a testbed is one sample: no interval covers another run."
+    "as is = defaults of the package; rules = published rules of the testbed; calibrated = with frozen constants, too; "
+    "floor = what the authors' simulator or a second measurement misses. error = |predicted / measured - 1|; "
+    "metrics with a sign are signed errors. 95 % = bootstrap of calibrated, over jobs, pairs, or groups and then their "
+    "values. A run of a testbed is one sample: no interval covers another run."
 )
 NOTES: Final = (
     (IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"),
@@ -56,11 +58,12 @@ def report_tables(rows: Sequence[Row], listed: Mapping[str, Any], constants: Map
         for why in dict.fromkeys(row.reasons.values()):
             columns = ", ".join(column for column in row.reasons if row.reasons[column] == why)
             missing.setdefault((columns, why), []).append(row.entry["id"])
-    texts = {
-        "Goals": [goal(of, rows) for of in listed.get("goals", ())],
+    texts: dict[str, list[dict[str, str]]] = {
         "What may be claimed, and never one number for all": [
             {"family": family, "claim": claim(of["text"], rows)} for family, of in listed.get("claims", {}).items()
         ],
+        "Goals": [goal(of, rows) for of in listed.get("goals", ())],
+        ERRORS: [],
         "Constants, and what has them": [
             {"family": of["family"], "constant": of["name"], "value": _constant(constants, of), "where": of["where"]}
             for of in listed.get("constants", ()) if of["family"] in constants
@@ -73,8 +76,10 @@ def report_tables(rows: Sequence[Row], listed: Mapping[str, Any], constants: Map
         ],
         "What the rows are": _about(rows),
     }  # fmt: skip
-    made = [Table("Predicted against measured", headings, lines, sortable=False, named_by=1, notes=NOTES)]
+    made = []
     for caption, of in texts.items():
+        if caption == ERRORS:
+            made.append(Table(ERRORS, headings, lines, sortable=False, named_by=1, notes=NOTES))
         names = [Heading(name, text=True) for name in (of or [{}])[0]]
         made.append(Table(caption, names, [Line(list(map(Cell, one.values()))) for one in of], sortable=False))
     return [one for one in made if one.rows]
@@ -134,9 +139,14 @@ def _line(row: Row, metric: str, name: str) -> Line:
         marks = [IN_SAMPLE] * (column in row.in_sample) + [LUCK] * row.is_luck(column, metric)
         marks += [BESIDE] * (column == FLOOR and row.beside)
         cells[column] = Cell("") if one is None else Cell(one.text(), one.loss, interval=one.value, notes=marks)
-        if one is not None and column == COLUMNS[-1] and not math.isnan(one.value.low):
-            interval = Cell(f"[{one.text(one.value.low)}, {one.text(one.value.high)}]".replace(" %,", ","))
+        if one is not None and column == COLUMNS[-1]:
+            interval = Cell(_interval(one))
     return Line([Cell(row.entry["id"]), Cell(name), *(cells[column] for column in SHOWN), interval])
+
+
+def _interval(one: Score) -> str:
+    ends = f"[{one.text(one.value.low)}, {one.text(one.value.high)}]".replace(" %,", ",")
+    return "" if math.isnan(one.value.low) else ends
 
 
 def _largest(place: re.Match[str], rows: Sequence[Row]) -> Score | None:
@@ -174,7 +184,8 @@ def goal(of: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
     missed = f"missed by {over:.1f} points: {of['missing']}" if over > 0 else "met"
     return {
         "family": of["family"], "goal": of["goal"], "at most": f"{of['limit']:g} %",
-        "result": "-" if found is None else found.text(), "": "not played here" if found is None else missed,
+        "result": "-" if found is None else f"{found.text()} {_interval(found)}".rstrip(),
+        "": "not played here" if found is None else missed,
     }  # fmt: skip
 
 
@@ -245,5 +256,6 @@ def write_page(tables: Sequence[Table], folder: Path, figures: Sequence[str]) ->
     pictures = {name.partition(".")[0]: base64.b64encode((folder / name).read_bytes()).decode() for name in figures}
     style = {"policy": inline_policy(()), "style": Markup(asset("style.css"))}
     title = "How far from reality: predicted against measured"
+    style |= {"about": ABOUT, "errors": ERRORS}
     write_whole(folder / "testbeds.html", page("testbeds.html", title=title, tables=tables, pictures=pictures, **style))
     return "testbeds.html"
