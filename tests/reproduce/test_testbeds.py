@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli import app
 from gpusched_env.errors import GpuschedError
-from gpusched_env.reproduce.testbeds import colocation, reading, report, shockwave, speeds
+from gpusched_env.reproduce.testbeds import reading, report, shockwave
 from gpusched_env.reproduce.testbeds.playing import COLUMNS, Row, calibrate, measured_of, play_rows
 from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Noted, Points, UnplayableError
 from gpusched_env.reproduce.testbeds.scoring import RESAMPLES, Sample, score
@@ -124,27 +124,26 @@ def constants_of(file: Path | None, change: Change | None = None) -> tuple[dict[
     return calibrate([Row(entry) for entry in listed["rows"] if file or entry["id"] in OTHERS], measured), measured
 
 
-def narrow(listed: dict[str, Any], row: str) -> dict[str, Any]:
-    """Return the files of a row alone; of speeds, those of its first application."""
-    split = next((name for name in speeds.SPLITS if row.endswith(f"-{name}")), "")
-    folder = row.removesuffix(f"-{split}")
-    first = min((name for name in listed if name.startswith(f"{folder}/")), default="/").split("/")[1]
-    kept = {}
-    for name, entry in listed.items():
-        if "splits" not in entry:
-            kept[name] = dict(entry)
-        elif name.split("/")[:2] == [folder, first]:
-            kept[name] = {**entry, "splits": [split]}
-    for name, table in (("nccl_allreduce", "sets"), ("shockwave_jct", "runs")):
-        of_row = kept[name][table]
-        kept[name][table] = {row: of_row[row]} if row in of_row else {}
-    return kept
+def narrow(measured: Measured, row: str) -> None:
+    """Leave a row alone; of speeds, files of its first application."""
+    entry = measured.rows[row]
+    folder = entry.get("folder", "-")
+    first = min((name for name in measured.listed if name.startswith(f"{folder}/")), default="-/-").split("/")[1]
+    kept = {
+        name: dict(of)
+        for name, of in measured.listed.items()
+        if "/" not in name or name.split("/")[:2] == [folder, first]
+    }
+    sets = kept["nccl_allreduce"]["sets"]
+    kept["nccl_allreduce"]["sets"] = {row: sets[row]} if row in sets else {}
+    measured.rows, measured.listed = {row: entry}, kept
 
 
 def constants_of_row(row: str, change: Change | None = None, leaking: bool = False) -> tuple[Any, Measured]:
     """Calibrate one row; one that leaks returns its values times a factor from those that were not chosen."""
     _, measured = measured_of()
-    measured.listed, measured.change = narrow(LISTED["files"], row), change
+    narrow(measured, row)
+    measured.change = change
     read = measured._read
 
     def leak(file: str, columns: Sequence[str], chosen: Chosen, noted: Noted) -> Columns:
@@ -159,7 +158,6 @@ def constants_of_row(row: str, change: Change | None = None, leaking: bool = Fal
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(colocation, "ROWS", {name: of for name, of in colocation.ROWS.items() if name == row})
         if leaking:
             patch.setattr(measured, "_read", leak)
         return calibrate([Row({"family": FAMILIES[row]})], measured)[FAMILIES[row]][row], measured
@@ -227,6 +225,30 @@ def test_constants_of_a_row_see_only_what_it_reads(row: str, shared_logs: None, 
         again, changed = constants_of_row(row, unread_changed(measured, seed, whole=False), leaking)
         assert (json.dumps(again) == json.dumps(constants)) is not leaking
         assert changed.seen[row].keys() == measured.seen[row].keys() != set()
+
+
+def test_splits_are_those_of_the_specification() -> None:
+    """The table of section 2 in ../shared/papers/testbeds.md; halves, and rows beside it, are as the rows say."""
+    splits = {row["id"]: row["split"] for row in LISTED["rows"] if "split" in row}
+    assert splits["Q1"] == {"first": 400}
+    for row, file, seeds in (("C1", "deepshare", 1), ("C1-20", "deepshare", 20), ("C2", "lucid", 1)):
+        assert splits[row] == {"file": file, "by": "pair", "types": [""], "seeds": seeds}
+    other_types = {"types": ["P100", "K80"], "seeds": 1, "calibrate": ["V100"]}
+    assert splits["C3"] == {"file": "gavel", "by": "pair", **other_types}
+    runs = ("max_min_fairness", "finish_time_fairness", "allox,alpha=0.2")
+    for row, run in zip(("T3-max-min", "T3-ftf", "T3-allox"), runs, strict=True):
+        assert splits[row] == {"calibrate": "gavel:policy=max_min_fairness", "test": f"gavel:policy={run}"}
+    for row in ("S1-two-machines", "S2-rtx-two-machines"):
+        assert splits[row] == {"machines": 2}
+    for row in ("S1-gpus", "S2-rtx-gpus", "S2-a100-gpus", "S3-elasticflow-a100-gpus", "S3-elasticflow-t4-gpus"):
+        assert splits[row] == {"gpus": 8}
+    for row in ("S1-batch", "S2-rtx-batch", "S2-a100-batch"):
+        assert splits[row] == {"batch": "median"}
+    for row in LISTED["rows"]:
+        assert (row["id"] in splits) is (
+            row["family"] in ("speeds", "colocation") or row["id"] in ("Q1", *(r for r in splits if r[:2] == "T3"))
+        )
+        assert ("folder" in row) is (row["family"] == "speeds")
 
 
 def test_each_phase_refuses_the_reads_of_the_other(mine: Path) -> None:

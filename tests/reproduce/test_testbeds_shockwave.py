@@ -27,7 +27,7 @@ def frozen() -> Iterator[Frozen]:
         pytest.skip("published traces are not here: ../shared/traces is absent")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("GPUSCHED_DATA", str(TRACES))
-        measured = Measured(LISTED["files"])
+        measured = Measured(LISTED["files"], rows={row["id"]: row for row in LISTED["rows"]})
         constants = shockwave.calibrate(measured)
         measured.frozen = True
         yield measured, constants
@@ -60,7 +60,7 @@ def test_a_stop_is_a_round_without_the_job_and_a_move_is_none() -> None:
 @pytest.mark.parametrize("policy", ["max_min_fairness", "finish_time_fairness", "allox"])
 def test_run_times_alone_are_those_by_which_the_authors_divide(policy: str) -> None:
     """Finish-time fairness there is JCT / (run time alone x 120 jobs / 32 GPUs), in every run of both kinds."""
-    measured = Measured(LISTED["files"], frozen=True)
+    measured = Measured(LISTED["files"], rows={row["id"]: row for row in LISTED["rows"]}, frozen=True)
     alone_s = measured.test("shockwave_work", ("exclusive_s",), lambda rows: rows["job"] >= 0)["exclusive_s"]
     columns = LISTED["files"]["shockwave_jct"]["values"]
     told = measured.test("shockwave_jct", columns, lambda rows: rows["policy"] == policy)
@@ -118,7 +118,7 @@ def test_stops_follow_from_the_time_of_the_plan(frozen: Frozen) -> None:
 
 
 def test_what_cannot_be_played_says_why() -> None:
-    measured = Measured(LISTED["files"], frozen=True)
+    measured = Measured(LISTED["files"], rows={row["id"]: row for row in LISTED["rows"]}, frozen=True)
     with pytest.raises(UnplayableError, match="pickles"):
         shockwave.play("T3-replay", "calibrated", {"start_s": 1.0}, measured)
     with pytest.raises(UnplayableError, match="ratios"):
