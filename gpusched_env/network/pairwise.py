@@ -26,7 +26,8 @@ def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | N
     """Return the ratio of each name (row) beside each name (column), float64 [K, K]; None if the model has no table.
 
     Ratios are at least ``contention.floor``. The model ``*`` of the table stands for those without an entry. A pair
-    that the table lacks is an error, or (``missing`` "unit") 1, or ("fit") predicted by two numbers per model.
+    that the table lacks is an error, or (``missing`` "unit") 1, or ("fit") predicted by two numbers per model; then
+    only a pair of a model that is in no row is an error.
     """
     if contention.model != "table":
         return None
@@ -35,11 +36,13 @@ def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | N
         if given := [ratio[key] for key in product((a, FLEET), (b, FLEET)) if key in ratio]:
             ratio[a, b] = given[0]
     lacking = [pair for pair in product(names, names) if pair not in ratio]
-    if lacking and contention.missing == "error":
-        a, b = lacking[0]
+    listed = {name for pair in ratio for name in pair if contention.missing == "fit"}
+    if contention.missing != "unit" and (unknown := [pair for pair in lacking if not listed.issuperset(pair)]):
+        a, b = unknown[0]
         raise ScenarioError(
             f"{contention.ratios}: no ratio for {a!r} beside {b!r} ({len(lacking)} of {len(names) ** 2} ordered pairs "
-            "missing): add them, or set missing='unit' to let such pairs run undisturbed, or 'fit' to predict them"
+            "missing): add them, or set missing='unit' to let such pairs run undisturbed, or 'fit' to predict those of "
+            "models that are in some row"
         )
     if lacking and contention.missing == "fit":
         ratio |= predicted(contention.ratios, [PairRate(*pair, rate) for pair, rate in ratio.items()], lacking)

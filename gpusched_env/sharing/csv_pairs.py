@@ -20,7 +20,7 @@ def pair_rows(path: Path, needed: Sequence[str], instead: Sequence[str] = ()) ->
 
     The header names the columns ``needed``, or else all of ``instead``.
     """
-    names = ", ".join(needed)
+    names = ", ".join(needed) + (f" (or {', '.join(instead)})" if instead else "")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True, skipinitialspace=True)
@@ -29,7 +29,7 @@ def pair_rows(path: Path, needed: Sequence[str], instead: Sequence[str] = ()) ->
             for column in needed:
                 if other == (column in header):
                     told = f"{column!r} and {instead[-1]!r}" if other else f"no column {column!r}"
-                    raise ScenarioError(f"{path}, line 1: {told}: the header must name {names}" + " alone" * other)
+                    raise ScenarioError(f"{path}, line 1: {told}: the header must name {names}")
             for row in rows:
                 plain = {name: (text or "").strip() for name, text in row.items() if isinstance(name, str)}
                 yield f"{path}, line {rows.line_num}", plain

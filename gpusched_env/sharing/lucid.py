@@ -40,6 +40,8 @@ class LucidTable(PairTable):
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
         super().__post_init__()
+        if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, int) or self.batch_size < 0:
+            raise ScenarioError(f"sharing.interference.batch_size is {self.batch_size!r}: it must be 0 (all) or above")
         if self.amp not in AMP:
             raise ScenarioError(f"sharing.interference.amp is {self.amp!r}: give one of {', '.join(AMP)}")
 

@@ -114,10 +114,11 @@ class PairTable(Interference):
 
     def _fill(self, table: dict[Pair, float]) -> None:
         """Add predictions of the pairs that the table lacks, for each of its GPU types."""
-        for gpu_type in {pair.gpu_type: None for pair in table}:
-            here = {pair: xi for pair, xi in table.items() if pair.gpu_type == gpu_type}
+        measured = dict(table)
+        for gpu_type in {pair.gpu_type: None for pair in measured}:
+            here = {pair: xi for pair, xi in measured.items() if pair.gpu_type in (gpu_type, None)}
             models = {name: None for pair in here for name in pair[:2]}
-            known = {pair[:2] for pair in here}
+            known = {pair[:2] for pair in here if pair.gpus is None}
             lacking = [pair for pair in itertools.product(models, models) if pair not in known]
             rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in here.items() if xi < math.inf]
             for (model, other), rate in predicted(self.path, rates, lacking).items() if lacking else ():
@@ -137,10 +138,16 @@ class PairTable(Interference):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
-            a, b = self._called(profile)[-1], self._called(other)[-1]
+            a, b, needed = (
+                self._called(profile)[-1],
+                self._called(other)[-1],
+                "add it, set missing to 'fit' (predict it)",
+            )
+            if self.missing == "fit":
+                needed = "to predict it, add rows of both models there"
             raise ScenarioError(
-                f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: add the pair, or set missing "
-                "to 'forbid' (such pairs never share), 'default' (they have default_xi) or 'fit' (predict them)"
+                f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: {needed}, or set missing to "
+                "'forbid' (such pairs never share) or 'default' (they have default_xi)"
             )
         return math.inf if self.missing == "forbid" else self.default_xi
 

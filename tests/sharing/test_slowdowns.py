@@ -213,7 +213,7 @@ def test_forbidden_clipped_and_missing_pairs(tmp_path: Path) -> None:
     assert xi.tolist() == [[math.inf, 1.0], [3.0, 3.0]]
     text = text.replace("1.25", "1.0")
     assert xi_of(named("a", "b"), table(tmp_path, text, missing="forbid"))[1].tolist() == [math.inf, math.inf]
-    with pytest.raises(ScenarioError, match=r"xi.csv: no xi for 'b' on 1 GPUs beside 'a' on T4: add the pair"):
+    with pytest.raises(ScenarioError, match=r"xi.csv: no xi for 'b' on 1 GPUs beside 'a' on T4: add it"):
         xi_of(named("a", "b"), table(tmp_path, text))
     two = shared(named("a", "a (2)"), table(tmp_path, text))
     log = play(two, Once(Start(0, gpus=(0,)), Start(1, gpus=(0,), share=True), Start(1, gpus=(1,))))

@@ -318,8 +318,10 @@ def test_a_rule_may_name_another_throughput_file(tmp_path: Path) -> None:
     del rates["p100"]
     path.write_text(json.dumps(rates))
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() != spec.identities()
-    with pytest.raises(TraceError, match=r"own.json: not a throughput file of Gavel \(KeyError: 'p100'\)"):
-        assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0))
+    with pytest.raises(WorkloadError, match="the table has GPU types V100, K80"):
+        assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("P100",))
+    alone = assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("V100",))
+    assert alone.profiles.measured["compute_s"].tolist() == [0.5]
     damaged = {
         "own.json: .* unknown model 'Z'": {"('Z', 1)": {"null": 1.0}},
         "own.json: .* too large": {"('A3C', 1)": {"null": 10**400}},

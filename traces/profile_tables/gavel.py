@@ -33,12 +33,13 @@ def gavel_table(source: Path) -> MeasuredTable:
     rate of ``v100_unconsolidated``. Packed rates, those of two jobs on the same GPUs, are read for pairs of one-GPU
     jobs only, because the packed rates of larger gangs are all 0 in the files. Packed rates are the same in both files.
     But this table stores packed rate / rate of the job alone, and the rates of jobs alone differ between the files.
+    The file may lack GPU types.
     """
     with open_trace(source) as stream:
         try:
             data = json.load(stream)
             raw = {name: {_key(key): _others(row) for key, row in rows.items()} for name, rows in data.items()}
-            rates = {gpu_type: (raw[name], raw.get(name + APART, {})) for gpu_type, name in GPU_TYPES.items()}
+            rates = {kind: (raw[name], raw.get(name + APART, {})) for kind, name in GPU_TYPES.items() if name in raw}
             keys = {key for together, _ in rates.values() for key in together}
             names = sorted({name for name, _ in keys}, key=_order)
             models = {name: _model(name, keys, rates) for name in names}
@@ -49,7 +50,7 @@ def gavel_table(source: Path) -> MeasuredTable:
                 f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
                 "MIT",
                 f"python -m studies.profile_tables gavel {file}",
-                tuple(GPU_TYPES),
+                tuple(rates),
                 models,
                 packed,
             )
@@ -104,7 +105,7 @@ def _packed(names: list[str], alone: Rates) -> dict[tuple[str, str], float]:
     """Return (own, other) -> rate of a one-GPU job of model ``own`` on a GPU with ``other`` / its rate alone."""
     rates = {}
     for own in names:
-        row = alone[own, 1]
+        row = alone.get((own, 1), {})
         for other in names:
             if (other, 1) in row and row[None] > 0:
                 rates[own, other] = _rounded(float(row[other, 1][0]) / row[None])
