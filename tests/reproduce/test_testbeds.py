@@ -585,6 +585,10 @@ def played(*columns: tuple[str, list[Points]], **entry: Any) -> Row:
     return row
 
 
+def errors_of(rows: list[Row]) -> Any:
+    return next(table for table in report.report_tables(rows, {}, {}) if table.caption == report.ERRORS)
+
+
 def test_goals_are_compared_with_the_largest_error_of_their_place() -> None:
     points = [Points("time [s]", ["a", "b"], np.array([1.05, 1.3]), np.ones(2), {"makespan [s]": (0.8, 1.0)})]
     common = {"family": "f", "goal": "g", "missing": "a ruler"}
@@ -608,11 +612,39 @@ def test_goals_of_the_package_are_places_of_played_rows(whole: tuple[str, str, P
     assert whole[1].count("not played here") == 1  # the caption of what is reported elsewhere
 
 
+def test_a_narrow_terminal_shows_what_is_calibrated_and_its_floor() -> None:
+    points = [Points("JCT [s]", list("abcde"), P, M)]
+    row = played(*((column, points) for column in (*COLUMNS, "floor")), id="S3-elasticflow-a100-gpus")
+    shown = [one.heading for one in errors_of([row]).fitting(80).columns]
+    assert shown[:4] == ["row", "metric", "calibrated", "floor"]
+
+
+def test_constants_are_printed_with_what_has_them() -> None:
+    frozen = {"f": {"slopes": [2.5, 3.0], "of": [{"a": 1.0, "*": 2e-5}]}}
+    listed = [{"family": "f", "name": name, "where": "a.field"} for name in ("slopes", "slopes/0", "of/0", "of/0/a")]
+    (table,) = report.report_tables([], {"constants": [*listed, {**listed[0], "family": "not played"}]}, frozen)
+    assert [row.cells[2].text for row in table.rows] == ["2.5, 3", "2.5", "a 1, * 2e-05", "1"]
+    with pytest.raises(GpuschedError, match=r"^constants: f has no 'of/1': see results\.json$"):
+        report.report_tables([], {"constants": [{**listed[0], "name": "of/1"}]}, frozen)
+
+
+def test_claims_and_goals_come_first_and_a_goal_has_its_interval() -> None:
+    points = [Points("JCT [s]", list("abcde"), P, M)]
+    row = played(("calibrated", points))
+    place = {"family": "f", "goal": "g", "place": "{R | calibrated | JCT mean}", "limit": 50, "missing": "a ruler"}
+    tables = report.report_tables([row], {"claims": {"f": {"text": "All."}}, "goals": [place]}, {})
+    assert [table.caption.split()[0] for table in tables] == ["What", "Goals", "Predicted", "What"]
+    value = row.scores["calibrated"]["JCT mean"].value
+    ends = f"[{100 * value.low:+.1f}, {100 * value.high:+.1f} %]"
+    assert tables[1].rows[0].cells[3].text == f"{100 * value.mean:+.1f} % {ends}"
+    assert tables[2].rows[0].cells[6].text == ends
+
+
 def test_the_worst_group_of_each_band_is_printed() -> None:
     groups = ["a, small", "b, small", "a, large", "b, large"] * 2
     found = [Points("time [s]", groups, np.array([1.1, 1.2, 1.4, 1.3] * 2), np.ones(8))]
-    table = report.report_tables([played(("calibrated", found))], {})[0]
-    lines = {row.cells[1].text: row.cells[4].text for row in table.rows}
+    table = errors_of([played(("calibrated", found))])
+    lines = {row.cells[1].text: row.cells[2].text for row in table.rows}
     assert lines["  worst of 2: b, small"] == "20.0 %"
     assert lines["  worst of 2: a, large"] == "40.0 %"
 
@@ -620,8 +652,8 @@ def test_the_worst_group_of_each_band_is_printed() -> None:
 def test_intervals_are_those_of_calibrated_alone() -> None:
     points = [Points("time [s]", list("abcde"), P, M)]
     for column, printed in (("as is", False), ("calibrated", True)):
-        (row, *_) = report.report_tables([played((column, points))], {})[0].rows
-        assert bool(row.cells[5].text) is printed
+        (row, *_) = errors_of([played((column, points))]).rows
+        assert bool(row.cells[6].text) is printed
 
 
 def test_a_floor_that_bounds_nothing_marks_no_luck() -> None:
@@ -629,16 +661,16 @@ def test_a_floor_that_bounds_nothing_marks_no_luck() -> None:
     columns = [(name, [Points("time [s]", ["a"], np.array([p]), np.ones(1))]) for name, p in lucky]
     for beside in (False, True):
         row = played(*columns, beside=beside)
-        cells = report.report_tables([row], {})[0].rows[0].cells
+        cells = errors_of([row]).rows[0].cells
         assert row.is_luck("calibrated", "time error median") is not beside
-        assert list(cells[4].notes) == [report.LUCK] * (not beside)
-        assert list(cells[6].notes) == [report.BESIDE] * beside
+        assert list(cells[2].notes) == [report.LUCK] * (not beside)
+        assert list(cells[3].notes) == [report.BESIDE] * beside
 
 
 def test_a_long_sentence_is_printed_once() -> None:
     long = "a sentence of more than thirty letters"
     rows = [played(id="R1", blame=long), played(id="R2", blame=long), played(id="R3", test=long)]
-    told = [row.cells[1].text for row in report.report_tables(rows, {})[0].rows]
+    told = [row.cells[1].text for row in report.report_tables(rows, {}, {})[-1].rows]
     assert f"To blame: {long}." in told[0]
     assert "To blame: as R1." in told[1]
     assert f"Tested on: {long}." in told[2]
