@@ -610,6 +610,25 @@ def test_goals_of_the_package_are_places_of_played_rows(whole: tuple[str, str, P
         pytest.skip("some rows are not played")
     assert "Goals" in whole[1]
     assert whole[1].count("not played here") == 1  # the caption of what is reported elsewhere
+    assert report.ABSENT not in whole[1]
+
+
+def test_calibrated_errors_above_those_of_the_defaults_have_a_mark() -> None:
+    good, bad = (Points("rate", list("abcde"), M * by, M) for by in (1.1, 1.2))
+    for first, last, marks in ((good, bad, [report.WORSE]), (bad, good, []), (good, good, [])):
+        (line, *_) = errors_of([played(("as is", [first]), ("calibrated", [last]))]).rows
+        assert [mark for cell in line.cells for mark in cell.notes] == marks
+
+
+def test_a_list_whose_files_are_not_beside_it_gives_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of the package, elsewhere."""
+    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path / "nothing"))
+    (tmp_path / "mine.toml").write_text((Path(report.__file__).parent / "testbeds.toml").read_text())
+    result = CliRunner().invoke(app, ["reproduce", str(tmp_path / "mine.toml"), "--output", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    told = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert (told["metrics"], told["files"]) == ([], {})
+    assert all(row["reasons"] for row in told["rows"])
 
 
 def test_a_narrow_terminal_shows_what_is_calibrated_and_its_floor() -> None:
@@ -624,8 +643,8 @@ def test_constants_are_printed_with_what_has_them() -> None:
     listed = [{"family": "f", "name": name, "where": "a.field"} for name in ("slopes", "slopes/0", "of/0", "of/0/a")]
     (table,) = report.report_tables([], {"constants": [*listed, {**listed[0], "family": "not played"}]}, frozen)
     assert [row.cells[2].text for row in table.rows] == ["2.5, 3", "2.5", "a 1, * 2e-05", "1"]
-    with pytest.raises(GpuschedError, match=r"^constants: f has no 'of/1': see results\.json$"):
-        report.report_tables([], {"constants": [{**listed[0], "name": "of/1"}]}, frozen)
+    (absent,) = report.report_tables([], {"constants": [{**listed[0], "name": "of/1"}]}, frozen)
+    assert absent.rows[0].cells[2].text == report.ABSENT  # its file is not here
 
 
 def test_claims_and_goals_come_first_and_a_goal_has_its_interval() -> None:
