@@ -31,7 +31,7 @@ from gpusched_env.support.tables import Row as Line
 ERRORS: Final = "Predicted against measured"  # caption of the table, which plots follow in the page
 WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
-IN_SAMPLE, LUCK, BESIDE, WORSE = "*", "+", "~", "-"
+IN_SAMPLE, LUCK, BESIDE, WORSE = "*", "+", "~", "!"
 ABSENT: Final = "not known here"
 LONG: Final = 30  # [characters] from which a sentence that an earlier row has is not printed again
 SHOWN: Final = (COLUMNS[-1], FLOOR, *COLUMNS[:-1])  # a narrow terminal shows the first ones
