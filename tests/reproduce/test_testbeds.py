@@ -359,6 +359,16 @@ def test_what_a_list_lacks_is_named_in_one_line(old: str, new: str, told: str, m
         measured_of(mine)
 
 
+def test_the_example_of_the_docs_is_a_list(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "testbeds.md").read_text(), re.DOTALL)
+    monkeypatch.setitem(sys.modules, "my.steps", line())
+    mine.write_text(text)
+    listed, measured = measured_of(mine)
+    assert set(measured.rows) == {"ours"}
+    (row,) = play_rows(listed, Measured(measured_of(written(mine.parent))[1].listed, folder=mine.parent))[0]
+    assert set(row.scores) == {"as is", "calibrated", "floor"}
+
+
 def test_a_log_is_read_by_the_function_that_its_entry_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gavel").mkdir()
     content = b"3 4"
