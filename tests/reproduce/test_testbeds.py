@@ -666,6 +666,9 @@ def test_claims_and_goals_come_first_and_a_goal_has_its_interval() -> None:
     value = row.scores["calibrated"]["JCT mean"].value
     ends = f"[{100 * value.low:+.1f}, {100 * value.high:+.1f} %]"
     assert tables[1].rows[0].cells[3].text == f"{100 * value.mean:+.1f} % {ends}"
+    assert tables[1].rows[0].cells[4].text == "met"
+    middle = 50 * (abs(value.mean) + max(-value.low, value.high))
+    assert report.goal({**place, "limit": middle}, [row])[""] == "met, but not by the whole interval"
     assert tables[2].rows[0].cells[6].text == ends
 
 

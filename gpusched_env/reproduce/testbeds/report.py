@@ -184,6 +184,8 @@ def goal(of: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
     found = _largest(place, rows)
     over = 0.0 if found is None else 100.0 * found.loss - of["limit"]
     missed = f"missed by {over:.1f} points: {of['missing']}" if over > 0 else "met"
+    if found is not None and over <= 0 and 100.0 * max(-found.value.low, found.value.high) > of["limit"]:
+        missed = "met, but not by the whole interval"
     return {
         "family": of["family"], "goal": of["goal"], "at most": f"{of['limit']:g} %",
         "result": "-" if found is None else f"{found.text()} {_interval(found)}".rstrip(),
