@@ -156,6 +156,7 @@ COLLECTIVES: Final[dict[str, Collective]] = {
     "nvls": nccl_tree,  # with a switch that reduces
     "nccl": partial(fastest, (ring, nccl_tree)),
 }
+MEASURED: Final = ("nccl", "nccl-tree", "nvls")  # those with which measured latencies were calibrated
 
 
 def solo_rate_Bps(gangs: Gangs, links: Links) -> Array:

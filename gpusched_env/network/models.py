@@ -17,7 +17,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network.changes import NetworkChange
 from gpusched_env.network.checks import check_number
-from gpusched_env.network.collectives import COLLECTIVES
+from gpusched_env.network.collectives import COLLECTIVES, MEASURED
 from gpusched_env.network.contention import NO_CONTENTION, Contention
 from gpusched_env.network.topology_spec import TopologySpec
 from gpusched_env.problem.cluster import TIERS
@@ -98,6 +98,8 @@ class Network:
                 raise ScenarioError(f"network.{place}: {unknown_name('collective', str(name), COLLECTIVES)}")
             if name == "nvls" and self.topology is not None and self.topology.switch_share == 0.0:
                 raise ScenarioError("network: nvls needs switches that reduce: set topology.switch_share above 0")
+            if self.topology is not None and self.topology.latency == "measured" and name not in MEASURED:
+                raise ScenarioError(f"network: measured latencies are not those of {name}: set the collective to nccl")
         if len(dict(self.profile_collectives)) < len(self.profile_collectives):
             raise ScenarioError("network.profile_collectives: a profile occurs twice; keep one")
         if self.reduction_GBps is not None:
@@ -108,10 +110,16 @@ class Network:
                 raise ScenarioError(f"network.{field} has no effect without links: leave it out, or give a topology")
 
     def with_topology(self, topology: TopologySpec) -> Network:
-        """Return the network with other links; if it had none, gangs contend for them by the model maxmin."""
+        """Return the network with other links; if it had none, gangs contend for them by the model maxmin.
+
+        Measured latencies are those of the collective "nccl", which replaces others.
+        """
+        fields: dict[str, Any] = {"topology": topology}
+        if topology.latency == "measured" and self.collective not in MEASURED:
+            fields["collective"] = "nccl"
         if self.topology is None:
-            return Network("topology", topology=topology, contention=Contention())
-        return dataclasses.replace(self, topology=topology)
+            return Network("topology", contention=Contention(), **fields)
+        return dataclasses.replace(self, **fields)
 
     @property
     def reduction_Bps(self) -> float:

@@ -1,8 +1,8 @@
 """Slowdowns of pairs from two numbers per model: how sensitive it is to others, and how aggressive towards them.
 
-Model i runs beside model j at 1 / (1 + c_i d_j) of its rate alone; c = sensitivity, d = aggressiveness. Both may grow
-with the gang: c_i g^a and d_j h^b for gangs of g and h GPUs. Two gangs that send over one link for shares c and d of
-their times, or two jobs that compute on one GPU for such shares, delay each other by c d.
+Model i runs beside model j at 1 / (1 + c_i d_j) of its rate alone; c = sensitivity, d = aggressiveness. Two gangs that
+send over one link for shares c and d of their times, or two jobs that compute on one GPU for such shares, delay each
+other by c d. Exponents of the gang size did not help on the pairs that were measured.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError
-from gpusched_env.portable.arrays import exp, log, total
-from gpusched_env.portable.elementary import power
+from gpusched_env.portable.arrays import total
 from gpusched_env.sharing.csv_pairs import Row, number_of, text_of
 
 NUMBERS: Final = ("model", "sensitivity", "aggressiveness")
@@ -28,30 +27,27 @@ PRIOR: Final = 0.3  # weight of the prior, in measurements
 
 
 class PairRate(NamedTuple):
-    """Rate of a model beside another model / its rate alone, and the sizes of both gangs."""
+    """Rate of a model beside another model / its rate alone."""
 
     model: str
     other: str
     rate: float
-    gpus: float = 1.0
-    other_gpus: float = 1.0
 
 
 class PairNumbers(NamedTuple):
-    """Numbers of models for gangs of one GPU, at least 0, and the powers by which they grow with the gang size."""
+    """Numbers of models, at least 0."""
 
     sensitivity: dict[str, float]
     aggressiveness: dict[str, float]
-    exponents: tuple[float, float] = (0.0, 0.0)
 
-    def rate(self, model: str, other: str, gpus: float = 1.0, other_gpus: float = 1.0) -> float:
+    def rate(self, model: str, other: str) -> float:
         """Return the rate of ``model`` beside ``other`` / its rate alone, in (0, 1].
 
         Raises
         ------
         ScenarioError : a model has no numbers, and there are none for FLEET
         """
-        excess = power(gpus, self.exponents[0]) * power(other_gpus, self.exponents[1])
+        excess = 1.0
         for name, numbers in ((model, self.sensitivity), (other, self.aggressiveness)):
             if name not in numbers and FLEET not in numbers:
                 raise ScenarioError(f"{name!r} has no sensitivity and aggressiveness: add them, or those of {FLEET!r}")
@@ -79,47 +75,37 @@ def fit_pairs(measured: Iterable[PairRate]) -> PairNumbers:
 
     Raises
     ------
-    ScenarioError : no pair; a rate that is not above 0, a gang below 1 GPU, an infinite one, or a model called FLEET
+    ScenarioError : no pair; a rate that is not above 0, an infinite one, or a model called FLEET
     """
     rows = list(measured)
     for row in rows:
-        if FLEET in row[:2] or not 0.0 < row.rate < math.inf or not all(1.0 <= gpus < math.inf for gpus in row[3:]):
-            raise ScenarioError(f"{row}: give two models, a finite rate above 0, and finite gangs of at least 1 GPU")
+        if FLEET in row[:2] or not 0.0 < row.rate < math.inf:
+            raise ScenarioError(f"{row}: give two models and a finite rate above 0")
     if not rows:
         raise ScenarioError("no measured pair to fit: give one or more")
     z = 1.0 / np.clip([row.rate for row in rows], LEAST, 1.0) - 1.0
     names = [np.unique(side, return_inverse=True) for side in ([row[k] for row in rows] for k in (0, 1))]
-    logs = log([[row.gpus for row in rows], [row.other_gpus for row in rows]])
-    middle = [total(side) / len(rows) for side in logs]
-    fleet, factors, exponents = _descend(z, [of for _, of in names], [s - m for s, m in zip(logs, middle, strict=True)])
+    fleet, factors = _descend(z, [of for _, of in names])
     numbers = []
-    for (listed, _), factor, exponent, at in zip(names, factors, exponents, middle, strict=True):
-        own = math.sqrt(fleet) * float(exp(-exponent * at)) * np.append(factor, 1.0)
+    for (listed, _), factor in zip(names, factors, strict=True):
+        own = math.sqrt(fleet) * np.append(factor, 1.0)
         numbers.append(dict(zip([*listed.tolist(), FLEET], map(_rounded, own.tolist()), strict=True)))
-    return PairNumbers(numbers[0], numbers[1], (_rounded(exponents[0]), _rounded(exponents[1])))
+    return PairNumbers(*numbers)
 
 
-def _descend(
-    z: np.ndarray, of: Sequence[np.ndarray], logs: Sequence[np.ndarray]
-) -> tuple[float, list[np.ndarray], list[float]]:
-    """Return c d of the fleet, and for the model and the other: factor of each model, exponent of the gang size."""
-    fleet, factors, exponents = 1.0, [np.ones(int(side.max()) + 1) for side in of], [0.0, 0.0]
+def _descend(z: np.ndarray, of: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+    """Return c d of the fleet, and for the model and the other the factor of each model."""
+    fleet, factors = 1.0, [np.ones(int(side.max()) + 1) for side in of]
     for _ in range(ROUNDS):
-        grown = exp(exponents[0] * logs[0] + exponents[1] * logs[1])
-        p = grown * factors[0][of[0]] * factors[1][of[1]]
+        p = factors[0][of[0]] * factors[1][of[1]]
         off = (fleet * p - z) / TOLERATED
         weight = 1.0 / np.sqrt(1.0 + off * off)
         fleet = total(weight * p * z) / total(weight * p * p)
         for k in (0, 1):
-            p = fleet * grown * factors[1 - k][of[1 - k]]
+            p = fleet * factors[1 - k][of[1 - k]]
             prior = PRIOR * total(weight * p * p) / len(z) + 1e-12
             factors[k] = (np.bincount(of[k], weight * p * z) + prior) / (np.bincount(of[k], weight * p * p) + prior)
-        p = fleet * grown * factors[0][of[0]] * factors[1][of[1]]
-        for k in (0, 1):
-            slope, prior = p * logs[k], total(weight * p * p) / len(z) + 1e-12
-            step = (total(weight * slope * (z - p)) - prior * exponents[k]) / (total(weight * slope * slope) + prior)
-            exponents[k] = min(max(exponents[k] + 0.5 * step, -1.0), 1.0)
-    return fleet, factors, exponents
+    return fleet, factors
 
 
 def _rounded(value: float) -> float:

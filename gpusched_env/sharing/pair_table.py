@@ -138,15 +138,16 @@ class PairTable(Interference):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
-            a, b, fit = self._called(profile)[-1], self._called(other)[-1], self.missing == "fit"
-            needed = (
-                "to predict it, add rows of both models there" if fit else "add it, set missing to 'fit' (predict it)"
+            a, b, needed = (
+                self._called(profile)[-1],
+                self._called(other)[-1],
+                "add it, set missing to 'fit' (predict it)",
             )
+            if self.missing == "fit":
+                needed = "to predict it, add rows of both models there"
             raise ScenarioError(
                 f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: {needed}, or set missing to "
-                "'forbid' (such pairs never share), 'default' (they have default_xi)"
-                + " or 'fit' (predict)"
-                * (not fit)
+                "'forbid' (such pairs never share) or 'default' (they have default_xi)"
             )
         return math.inf if self.missing == "forbid" else self.default_xi
 

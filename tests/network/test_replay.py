@@ -17,6 +17,7 @@ from network_replay import instants, price
 from gpusched_env.event_log import PREEMPT, RATE, EventLog
 from gpusched_env.metrics import validate
 from gpusched_env.network import COLLECTIVES, Contention, Network, NetworkChange, TopologySpec
+from gpusched_env.network.collectives import MEASURED
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import MEASURED_DTYPE, Workload
@@ -104,12 +105,21 @@ def draw(seed: int, folder: Path, jobs: int = 25) -> Instance:
         extra=0.6,
         ratios=str(ratios) if model == "table" else "",
     )
+    measured = "latency" in fields
     network = Network(
         "topology",
         topology=TopologySpec(kind, **fields),
         contention=contention,
-        collective=str(rng.choice([name for name in COLLECTIVES if name != "nvls" or fields["switch_share"] > 0.0])),
-        profile_collectives=(("b", "hierarchical"),) if rng.random() < 0.3 else (),
+        collective=str(
+            rng.choice(
+                [
+                    name
+                    for name in (MEASURED if measured else COLLECTIVES)
+                    if name != "nvls" or fields["switch_share"] > 0.0
+                ]
+            )
+        ),
+        profile_collectives=(("b", "nccl-tree" if measured else "hierarchical"),) if rng.random() < 0.3 else (),
         reduction_GBps=None if rng.random() < 0.5 else 10.0,
         machine_overhead_s=float(rng.choice([0.0, 0.01])),
         changes=draw_changes(seed, kind),

@@ -16,7 +16,7 @@ from gpusched_env.reproduce.testbeds import colocation
 from gpusched_env.reproduce.testbeds.reading import SHIPPED, Columns, Measured, Points
 from gpusched_env.sharing import MEASURED, Sharing
 from gpusched_env.sharing.interference import MEASURED_XI
-from gpusched_env.sharing.pair_numbers import FLEET
+from gpusched_env.sharing.pair_numbers import FLEET, NUMBERS
 
 TOML = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text(encoding="utf-8"))
 LISTED, CLAIM = TOML["files"], TOML["claims"]["colocation"]["text"]
@@ -66,6 +66,12 @@ def test_two_numbers_per_model_predict_unseen_pairs_on_shared_nodes() -> None:
     assert all(0 < rate <= 1 for rate in one.predicted)
     assert colocation.play("C1", "rules", constants, measured) == []
     assert len(set(one.groups)) == 21  # unordered pairs of six models
+
+
+def test_frozen_numbers_are_those_that_a_table_of_a_scenario_has() -> None:
+    """Else a user who copies them would play something else than the row."""
+    for halves in freeze(OF_NODES)[1].values():
+        assert all(set(half) == set(NUMBERS[1:]) for half in halves)
 
 
 def test_numbers_of_a_half_do_not_depend_on_the_other_half() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from network_play import PROFILE, paces
 
+from gpusched_env.errors import ScenarioError
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network, collectives
 from gpusched_env.network.presets import FABRICS
 from gpusched_env.reproduce.testbeds import fabrics
@@ -151,3 +152,25 @@ def test_the_simulator_plays_the_same_times(frozen: tuple[dict[str, Any], Measur
     one = paces("2x8", [{0: 4, 1: 4}], half, profiles=[profile])[0]
     two = paces("2x8", [{0: 4, 1: 4}] * 2, half, profiles=[profile])
     assert two == pytest.approx(one + 2.0**27 / (0.92 * 48e9), rel=1e-12)
+
+
+def test_a_preset_of_measured_latency_plays_the_table_and_refuses_other_collectives(
+    frozen: tuple[dict[str, Any], Measured],
+) -> None:
+    """``--network p4de-efa`` gives the times of the column "calibrated", whatever the scenario's collective was."""
+    table = frozen[1].test(fabrics.FILE, fabrics.COLUMNS, lambda known: known["set"] == "p4de-2")
+    row = int(np.flatnonzero(table["size_B"] == 2.0**27)[0])
+    told_s = fabrics.seconds(table, row, frozen[1].listed[fabrics.FILE]["machines"], "calibrated", frozen[0]["F1-new"])
+    spec = NETWORK_PRESETS["p4de-efa"].topology
+    profile = PROFILE | dict(gradient_bytes=2.0**27, compute_s=0.05)
+    for before in (
+        Network("none"),
+        Network(
+            "topology", topology=replace(spec, latency="steps", gpu_depth_s=0.0, nic_depth_s=0.0), collective="best"
+        ),
+    ):
+        net = before.with_topology(spec)
+        assert paces("2x8", [{0: 8, 1: 8}], net, profiles=[profile])[0] == pytest.approx(0.05 + told_s, rel=1e-12)
+    for wrong in (dict(), dict(collective="best"), dict(collective="nccl", profile_collectives=(("x", "ring"),))):
+        with pytest.raises(ScenarioError, match=r"measured latencies are not those of \w+: set the collective to nccl"):
+            Network("topology", topology=spec, **wrong)  # type: ignore[arg-type]

@@ -30,40 +30,37 @@ from tests.network.test_replay import draw
 from tests.sharing.test_slowdowns import named, xi_of
 
 NUMBERS = {"a": (0.2, 0.9), "b": (1.1, 0.05), "c": (0.6, 0.4), "d": (0.3, 1.5)}
-PLANTED = PairNumbers({n: c for n, (c, _) in NUMBERS.items()}, {n: d for n, (_, d) in NUMBERS.items()}, (0.4, -0.2))
+PLANTED = PairNumbers({n: c for n, (c, _) in NUMBERS.items()}, {n: d for n, (_, d) in NUMBERS.items()})
 
 
-def rows(*sizes: tuple[float, float], numbers: PairNumbers = PLANTED) -> list[PairRate]:
-    pairs = product(numbers.sensitivity, numbers.aggressiveness, sizes)
-    return [PairRate(a, b, numbers.rate(a, b, *size), *size) for a, b, size in pairs]
+def rows(times: int = 1, numbers: PairNumbers = PLANTED) -> list[PairRate]:
+    pairs = product(numbers.sensitivity, numbers.aggressiveness, range(times))
+    return [PairRate(a, b, numbers.rate(a, b)) for a, b, _ in pairs]
 
 
 def test_the_rate_is_that_of_the_formula() -> None:
     assert PLANTED.rate("a", "d") == pytest.approx(1 / (1 + 0.2 * 1.5), rel=1e-12)
-    assert PLANTED.rate("d", "a", 8, 2) == pytest.approx(1 / (1 + 0.3 * 8**0.4 * 0.9 * 2**-0.2), rel=1e-12)
     assert PLANTED.rate("a", "d") != PLANTED.rate("d", "a")  # a symmetric model could not say so
 
 
-def test_a_fit_finds_planted_numbers_and_exponents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_finds_planted_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.sharing.pair_numbers.PRIOR", 1e-4)
-    sizes = list(product((2.0, 4.0, 8.0), (2.0, 8.0)))
-    found = fit_pairs(rows(*sizes))
-    for a, b, size in product(NUMBERS, NUMBERS, sizes):
-        assert found.rate(a, b, *size) == pytest.approx(PLANTED.rate(a, b, *size), rel=0.02)
+    found = fit_pairs(rows())
+    for a, b in product(NUMBERS, NUMBERS):
+        assert found.rate(a, b) == pytest.approx(PLANTED.rate(a, b), rel=0.02)
     ratio = {n: found.sensitivity[n] / PLANTED.sensitivity[n] for n in NUMBERS}  # only products c d can be measured
     assert max(ratio.values()) == pytest.approx(min(ratio.values()), rel=0.03)
-    assert found.exponents == pytest.approx((0.4, -0.2), abs=0.02)
 
 
 def test_a_fit_predicts_pairs_that_it_has_not_seen() -> None:
-    every = rows((1.0, 1.0), (4.0, 2.0))
+    every = rows(2)
     for hidden in every[::2]:
         found = fit_pairs([row for row in every if row[:2] != hidden[:2]])
         assert found.rate(*hidden[:2]) == pytest.approx(hidden.rate, abs=0.1)
 
 
 def test_a_fit_forgives_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = rows(*[(1.0, 1.0)] * 3)
+    every = rows(3)
     every[4] = every[4]._replace(rate=0.02)
     worst = []
     for tolerated in (0.1, 1e6):  # the second: plain least squares
@@ -83,31 +80,28 @@ def test_the_prior_keeps_models_with_one_row_near_the_fleet() -> None:
         PLANTED.rate("never seen", "a")
 
 
-positive, sizes = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False), st.integers(1, 10**9)
+positive = st.floats(min_value=0.0, exclude_min=True, allow_infinity=False)
 models = st.sampled_from("abcdef")
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.builds(PairRate, models, models, positive, sizes, sizes), min_size=1))
+@given(st.lists(st.builds(PairRate, models, models, positive), min_size=1))
 def test_a_fit_of_any_rates_is_finite_and_the_same_again(measured: list[PairRate]) -> None:
     found = fit_pairs(measured)
     assert fit_pairs(list(measured)) == found
-    for numbers in found[:2]:
+    for numbers in found:
         assert all(0.0 <= value < math.inf for value in numbers.values())
         assert all(float(f"{value:.4g}") == value for value in numbers.values())
-    assert all(abs(exponent) <= 1.0 for exponent in found.exponents)
-    assert all(0.0 <= found.rate(*row[:2], *row[3:]) <= 1.0 for row in measured)
+    assert all(0.0 <= found.rate(*row[:2]) <= 1.0 for row in measured)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"rate": rate} for rate in (0.0, -1.0, math.nan, math.inf)]
-    + [{name: gpus} for name in ("gpus", "other_gpus") for gpus in (0.0, -1.0, math.nan, math.inf)]
-    + [{"other": FLEET}],
+    [{"rate": rate} for rate in (0.0, -1.0, math.nan, math.inf)] + [{"other": FLEET}],
 )
 def test_a_fit_refuses_what_is_no_measured_pair(wrong: dict[str, Any]) -> None:
     row = PairRate("a", "b", 0.5)._replace(**wrong)
-    with pytest.raises(ScenarioError, match=re.escape(f"{row}: give two models, a finite rate above 0")):
+    with pytest.raises(ScenarioError, match=re.escape(f"{row}: give two models and a finite rate above 0")):
         fit_pairs([row])
     with pytest.raises(ScenarioError, match="no measured pair"):
         fit_pairs([])
@@ -167,10 +161,7 @@ def test_numbers_of_the_fleet_hold_for_models_that_a_table_lacks(tmp_path: Path,
 @pytest.mark.parametrize("column", ["ratio", "model_a"])
 def test_a_table_of_contention_has_one_form(tmp_path: Path, column: str) -> None:
     path = written(tmp_path / "n.csv", f"model,sensitivity,aggressiveness,{column}", "a,0.5,0.2,1")
-    with pytest.raises(
-        ScenarioError,
-        match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': the header must name model_a, model_b, ratio \(or model, ",
-    ):
+    with pytest.raises(ScenarioError, match=rf"n\.csv, line 1: '{column}' and 'aggressiveness': .* ratio \(or model, "):
         read_pairwise(Path(path))
 
 
@@ -248,7 +239,7 @@ def test_predictions_of_sharing_replace_no_measured_pair(tmp_path: Path) -> None
     assert table._xi("b", "a", 1, "V100") == pytest.approx(1.5)
     assert table._xi("c", "b", 2, "V100") == pytest.approx(1.7)
     assert 1.0 < table._xi("c", "b", 4, "V100") < 2.5  # no gang of 4 was measured
-    with pytest.raises(ScenarioError, match="sharing.interference.batch_size is -3"):
+    with pytest.raises(ScenarioError, match=r"sharing\.interference\.batch_size is -3"):
         LucidTable(path, batch_size=-3)
 
 

@@ -318,7 +318,7 @@ def test_a_rule_may_name_another_throughput_file(tmp_path: Path) -> None:
     del rates["p100"]
     path.write_text(json.dumps(rates))
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() != spec.identities()
-    with pytest.raises(WorkloadError, match="unknown GPU type 'P100'"):
+    with pytest.raises(WorkloadError, match="the table has GPU types V100, K80"):
         assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("P100",))
     alone = assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("V100",))
     assert alone.profiles.measured["compute_s"].tolist() == [0.5]

@@ -39,9 +39,7 @@ def gavel_table(source: Path) -> MeasuredTable:
         try:
             data = json.load(stream)
             raw = {name: {_key(key): _others(row) for key, row in rows.items()} for name, rows in data.items()}
-            rates = {
-                gpu_type: (raw[name], raw.get(name + APART, {})) for gpu_type, name in GPU_TYPES.items() if name in raw
-            }
+            rates = {kind: (raw[name], raw.get(name + APART, {})) for kind, name in GPU_TYPES.items() if name in raw}
             keys = {key for together, _ in rates.values() for key in together}
             names = sorted({name for name, _ in keys}, key=_order)
             models = {name: _model(name, keys, rates) for name in names}

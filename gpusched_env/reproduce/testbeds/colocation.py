@@ -24,9 +24,8 @@ FIELDS: Final = PairRate._fields
 
 def node_rows(content: bytes) -> Columns:
     """Read DeepShare's pairs of gangs."""
-    names = ("victim", "aggressor", "rate", "victim_gpus", "aggressor_gpus")
     rows = csv.DictReader(io.StringIO(content.decode()))
-    return _columns([(n, "", *(row[name] for name in names)) for n, row in enumerate(rows)])
+    return _columns([(n, "", row["victim"], row["aggressor"], row["rate"]) for n, row in enumerate(rows)])
 
 
 def lucid_rows(content: bytes) -> Columns:
@@ -34,7 +33,7 @@ def lucid_rows(content: bytes) -> Columns:
     rows: list[tuple[Any, ...]] = []
     for n, row in enumerate(csv.DictReader(io.StringIO(content.decode()))):
         a, b = (f"{row['model' + end]} ({row['batchsize' + end]}, {row['amp' + end]})" for end in "12")
-        rows += [(n, "", a, b, row["speed1"], 1, 1), (n, "", b, a, row["speed2"], 1, 1)]
+        rows += [(n, "", a, b, row["speed1"]), (n, "", b, a, row["speed2"])]
     return _columns(rows)
 
 
@@ -46,12 +45,12 @@ def gavel_rows(content: bytes) -> Columns:
             (a, gpus), alone = ast.literal_eval(key), beside.pop("null")
             for name, rates in beside.items() if gpus == 1 and alone > 0 else ():
                 b = ast.literal_eval(name)[0]
-                rows += [("|".join(sorted((a, b))), gpu_type.upper(), a, b, rates[0] / alone, 1, 1)] * (rates[0] > 0)
+                rows += [("|".join(sorted((a, b))), gpu_type.upper(), a, b, rates[0] / alone)] * (rates[0] > 0)
     return _columns(rows)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> Columns:
-    names = dict.fromkeys(("pair", "gpu_type", "model", "other")) | dict.fromkeys(FIELDS[2:], float)
+    names = {"pair": None, "gpu_type": None, "model": None, "other": None, "rate": float}
     columns = zip(names.items(), zip(*rows, strict=True), strict=True)
     table = {name: np.array(column, kind) for (name, kind), column in columns}
     return table | {"models": np.array([_models(*both) for both in zip(table["model"], table["other"], strict=True)])}
@@ -113,7 +112,7 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
         values: list[float] = []
         if column == "calibrated":
             numbers = PairNumbers(**constants[row][number])
-            values = [numbers.rate(r.model, r.other, r.gpus, r.other_gpus) for r in tested]
+            values = [numbers.rate(r.model, r.other) for r in tested]
         elif file in UNFITTED:
             values = UNFITTED[file](column, tested, gpu_type, measured)
         kept = [(r, value) for r, value in zip(tested, values, strict=bool(values)) if value == value]

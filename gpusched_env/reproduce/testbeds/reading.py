@@ -7,13 +7,13 @@ import gzip
 import hashlib
 import importlib
 import io
-import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from posixpath import commonpath
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -155,7 +155,7 @@ class Measured:
             for one in names
             if one.startswith(owner) and not any((folder / f"{one}{end}").exists() for end in ("", ".gz"))
         ]
-        return " ".join(absent) if len(absent) < 5 else f"'{os.path.commonprefix(absent)}*'"
+        return " ".join(absent) if len(absent) < 5 else f"'{commonpath(absent)}/*'"
 
 
 def _numbers(texts: Sequence[str]) -> np.ndarray:

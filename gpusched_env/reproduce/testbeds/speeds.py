@@ -25,6 +25,7 @@ SPLITS: Final = {
     "gpus": ("gpus", 8),
     "batch": ("batch", np.nan),
     "from-four": ("gpus", 4),
+    "from-sixteen": ("gpus", 16),
 }
 SETTINGS: Final = ("machines", "gpus", "batch", "placement")
 TIMES: Final = ("step_time", "sync_time")
