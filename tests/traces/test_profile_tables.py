@@ -312,11 +312,13 @@ def test_a_rule_may_name_another_throughput_file(tmp_path: Path) -> None:
     jobs = Workload.from_columns([0.0], [1], iterations=[8], attributes={"model": np.array(["A3C"])})
     drawn = assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("V100", "P100", "K80"))
     assert drawn.profiles.measured["compute_s"].tolist() == [0.5, 0.25, np.inf]
+    assert gavel_table(path) is gavel_table(path)
     other = tmp_path / "other.json"
     other.write_text(json.dumps(rates))
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() == spec.identities()
     del rates["p100"]
     path.write_text(json.dumps(rates))
+    assert gavel_table(path).gpu_types == ("V100", "K80")
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() != spec.identities()
     with pytest.raises(WorkloadError, match="the table has GPU types V100, K80"):
         assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("P100",))
