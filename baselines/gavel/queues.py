@@ -137,7 +137,10 @@ class AlloX:
 
 
 def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tuple[int, int]]:
-    """Assign jobs to queues of workers (each a GPU type) with the least total flow time; return the first of each."""
+    """Assign jobs to queues of workers (each a GPU type) with the least total flow time; return the first of each.
+
+    Jobs with equal run times on all types are served in the order of ``jobs``.
+    """
     with np.errstate(divide="ignore"):
         run_s = problem.steps_left[jobs, None] / problem.rates[jobs][:, workers]
     places = np.arange(1, len(jobs) + 1)
@@ -145,11 +148,13 @@ def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tupl
     cost = np.where(np.isfinite(run_s), run_s, never)[:, :, None] * places
     row, column = linear_sum_assignment(cost.reshape(len(jobs), -1))
     worker, place = np.divmod(column, len(places))
-    first: dict[int, tuple[int, int]] = {}
-    for job, at, k in zip(jobs[row].tolist(), worker.tolist(), place.tolist(), strict=True):
-        if np.isfinite(run_s[jobs == job, at]).all() and k >= first.get(at, (-1, -1))[0]:
-            first[at] = (k, job)
-    return [(job, int(workers[at])) for at, (_, job) in first.items()]
+    possible = np.isfinite(run_s[row, worker])
+    front = np.full(len(workers), -1)
+    np.maximum.at(front, worker[possible], place[possible])
+    like = np.unique(run_s, axis=0, return_inverse=True)[1].reshape(-1)
+    row[np.lexsort((worker, front[worker] - place, like))] = np.argsort(like, kind="stable")
+    first = possible & (place == front[worker])
+    return list(zip(jobs[row[first]].tolist(), workers[worker[first]].tolist(), strict=True))
 
 
 def one_type_each(problem: Problem, type_of: dict[int, int]) -> np.ndarray:

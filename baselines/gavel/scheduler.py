@@ -135,11 +135,6 @@ class Gavel(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Begin a run with empty counters and no plan."""
-        if not self._ahead and view.semantics.checkpoint_s >= self.round_s:
-            raise SchedulerError(
-                f"gavel: round_s={self.round_s:g} is no longer than a checkpoint ({view.semantics.checkpoint_s:g} s): "
-                "take longer rounds, or plan_at=0.5"
-            )
         types = view.cluster.gpu_types
         policy = POLICIES[self.policy]
         if self.prices and len(self.prices) != len(types):
@@ -201,7 +196,7 @@ class Gavel(Scheduler):
             holding -= set(view.lease_ended.tolist())
         self._end([job for job in self._holding if job not in holding], now_s)
         busy = bool(self._holding or self._pending)
-        if (self._pending and not self._ahead) or (busy and now_s < self._round_end_s):
+        if busy and now_s < self._round_end_s:
             if self._ahead and not self._planned and now_s >= self._plan_s:
                 self._planned = self._select(view)
                 self._pending = [job for job in self._seats.of_job if job not in self._holding]

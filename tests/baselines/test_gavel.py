@@ -196,6 +196,21 @@ def test_checkpoints_delay_only_jobs_that_wait_for_the_gpus() -> None:
     assert job_times(problem, log)["finish_s"] == pytest.approx([750.0, 690.0])
 
 
+@pytest.mark.parametrize(
+    ("rules", "finish_s"),
+    [
+        # checkpoint until 390, so the GPU is free from 720, when the next round begins; job 1 works until 1,020; job 0
+        # may start again at 1,080
+        ({"round_s": 360.0, "checkpoint_s": 30.0}, [1_140.0, 1_020.0]),
+        # checkpoint until 860, in the third round; at its end job 1 has had less time, so it works on until 1,160
+        ({"checkpoint_s": 500.0}, [1_220.0, 1_160.0]),
+    ],
+)
+def test_rounds_end_while_jobs_are_checkpointed(rules: dict[str, float], finish_s: list[float]) -> None:
+    problem = instance([0, 0], [1, 1], [400, 300], [[1.0]] * 2, "1x1", restore_s=20.0, **rules)
+    assert job_times(problem, play(problem, Gavel()))["finish_s"] == pytest.approx(finish_s)
+
+
 def test_rounds_are_shared_by_weight() -> None:
     """A job of weight 3 has three of four rounds while both jobs are in the system."""
     weights = {"priority_weight": np.array(["1", "3"])}

@@ -207,6 +207,19 @@ def test_allox_assigns_places_in_queues() -> None:
     assert AlloX()(aged).tolist() == AlloX()(problem).tolist()
 
 
+@pytest.mark.parametrize("jobs", range(3, 9))
+def test_allox_serves_equal_jobs_in_their_order(jobs: int) -> None:
+    """On two GPUs; the last job is shorter than the others, so it is among the first two."""
+    policy, left, served = AlloX(), list(range(jobs)), []
+    while left:
+        steps = [1.0 if row == jobs - 1 else 3.0 for row in left]
+        shares = policy(Problem.of([[1.0]] * len(left), [2], steps_left=steps, rows=left))[:, 0].tolist()
+        served += [row for row, share in zip(left, shares, strict=True) if share and row not in served]
+        left.remove(next(row for row in served if row in left))
+    assert jobs - 1 in served[:2]
+    assert [row for row in served if row < jobs - 1] == list(range(jobs - 1))
+
+
 def test_allox_gives_gangs_one_position_and_a_part_of_the_time() -> None:
     """Two GPUs. The gang of two has half of the time of the type, and takes no queue away: when the short job is over,
     the next job gets a GPU, too.

@@ -320,6 +320,7 @@ def test_a_rule_may_name_another_throughput_file(tmp_path: Path) -> None:
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() == spec.identities()
     del rates["p100"]
     path.write_text(json.dumps(rates))
+    assert gavel_table(path).gpu_types == ("V100", "K80")
     assert dataclasses.replace(spec, profiles=f"gavel:{other}").identities() != spec.identities()
     with pytest.raises(WorkloadError, match="the table has GPU types V100, K80"):
         assign_profiles(jobs, f"gavel:{path}", np.random.default_rng(0), ("P100",))
