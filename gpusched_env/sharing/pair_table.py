@@ -133,9 +133,9 @@ class PairTable(Interference):
         return found
 
     def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
-        names = [(*self._called(name), FLEET) for name in (profile, other)]
-        for key in itertools.product(*names, (gpus, None), (gpu_type, None)):
-            if (xi := self.table.get(Pair(*key))) is not None:
+        own, others = ((*self._called(name), FLEET) for name in (profile, other))
+        for model, beside, size, kind in itertools.product(own, others, (gpus, None), (gpu_type, None)):
+            if (xi := self.table.get(Pair(model, beside, size, kind))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
             a, b = self._called(profile)[-1], self._called(other)[-1]
