@@ -383,11 +383,30 @@ def test_quick_leaves_out_slow_rows(mine: Path) -> None:
     assert set(other.scores) == {"as is", "calibrated", "floor"}
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--output", "a-file"], "--output a-file/results.json: cannot be written"),
+        (["--backend", "foo"], "--backend 'foo': write processes, ray, or ray:ADDRESS"),
+        (["--workers", "0"], "workers is 0: give a number of processes >= 1"),
+    ],
+)
+def test_wrong_options_are_told_before_the_rows_are_played(
+    options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a-file").write_text("")
+    monkeypatch.setattr("gpusched_env.cli.reproducing._testbeds", pytest.fail)
+    result = CliRunner().invoke(app, ["reproduce", "testbeds", *options])
+    assert result.exit_code == 2
+    assert told in " ".join(result.output.split())
+
+
 def test_a_missing_family_and_a_missing_list_are_named(mine: Path, tmp_path: Path) -> None:
     mine.write_text(mine.read_text().replace("my.line", "nowhere.at_all"))
     with pytest.raises(GpuschedError, match=r"family 'nowhere\.at_all': cannot be imported"):
         play_rows(*measured_of(mine))
-    with pytest.raises(GpuschedError, match=r"none\.toml: cannot be read as TOML"):
+    with pytest.raises(GpuschedError, match=r"none\.toml: No such file"):
         measured_of(tmp_path / "none.toml")
 
 
