@@ -122,7 +122,7 @@ def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
     out = console(width=WIDTH)
     listed, measured = measured_of(file)
     rows, constants = play_rows(listed, measured, quick)
-    tables = report_tables(rows, listed)
+    tables = report_tables(rows, listed, constants)
     for table in tables:
         show(table, out=out)
         out.print()

@@ -113,7 +113,7 @@ class PairTable(Interference):
         return table
 
     def _fill(self, table: dict[Pair, float]) -> None:
-        """Add predictions of the pairs that the table lacks, for each of its GPU types."""
+        """Add predictions of the pairs that the table lacks for other gang sizes, for each of its GPU types."""
         measured = dict(table)
         for gpu_type in {pair.gpu_type: None for pair in measured}:
             here = {pair: xi for pair, xi in measured.items() if pair.gpu_type in (gpu_type, None)}

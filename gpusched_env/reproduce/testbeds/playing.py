@@ -48,6 +48,11 @@ class Row:
         floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
         return floor is not None and own is not None and own.loss < floor.loss
 
+    def is_worse(self, column: str, metric: str) -> bool:
+        """Whether a calibrated error is above that of the defaults."""
+        plain, own = (self.scores.get(one, {}).get(metric) for one in (COLUMNS[0], column))
+        return column == COLUMNS[-1] and plain is not None and own is not None and own.loss > plain.loss
+
 
 def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     """Return the list of rows, of the package or of a user's TOML file, and its measured values.
