@@ -653,9 +653,6 @@ def test_goals_of_the_package_are_places_of_played_rows(whole: tuple[str, str, P
     if whole[0] == "shipped":
         pytest.skip("some rows are not played")
     assert "Goals" in whole[1]
-<<<<<<< HEAD
-    assert "not played here" not in whole[1].replace("Reported elsewhere, not played here", "")
-=======
     assert whole[1].count("not played here") == 1  # the caption of what is reported elsewhere
     assert report.ABSENT not in whole[1]
 
@@ -707,7 +704,6 @@ def test_claims_and_goals_come_first_and_a_goal_has_its_interval() -> None:
     middle = 50 * (abs(value.mean) + max(-value.low, value.high))
     assert report.goal({**place, "limit": middle}, [row])[""] == "met, but not by the whole interval"
     assert tables[2].rows[0].cells[6].text == ends
->>>>>>> main
 
 
 def test_the_worst_group_of_each_band_is_printed() -> None:
