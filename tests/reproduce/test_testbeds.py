@@ -113,7 +113,6 @@ def shared_logs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if SHARED.exists():
             patch.setenv("GPUSCHED_DATA", str(SHARED))
-        patch.setattr(shockwave, "TRIED_S", (30.0, 50.0))  # fewer runs, of the same code
         yield
 
 
@@ -160,6 +159,7 @@ def constants_of_row(row: str, change: Change | None = None, leaking: bool = Fal
         return found
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shockwave, "TRIED_S", (30.0, 50.0))  # fewer runs, of the same code
         if leaking:
             patch.setattr(measured, "_read", leak)
         return calibrate([Row({"family": FAMILIES[row]})], measured)[FAMILIES[row]][row], measured
