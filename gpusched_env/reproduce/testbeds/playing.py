@@ -48,6 +48,11 @@ class Row:
         floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
         return floor is not None and own is not None and own.loss < floor.loss
 
+    def is_worse(self, column: str, metric: str) -> bool:
+        """Whether a calibrated error is above that of the defaults."""
+        plain, own = (self.scores.get(one, {}).get(metric) for one in (COLUMNS[0], column))
+        return column == COLUMNS[-1] and plain is not None and own is not None and own.loss > plain.loss
+
 
 def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     """Return the list of rows, of the package or of a user's TOML file, and its measured values.
@@ -60,7 +65,8 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     try:
         listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise GpuschedError(f"{name}: cannot be read as TOML ({error})") from error
+        reason = getattr(error, "strerror", None) or f"not valid TOML ({error})"
+        raise GpuschedError(f"{name}: {reason}; check the path and the text") from error
     files_of, rows = listed.get("files", {}), listed.get("rows", [])
     if not rows:
         raise GpuschedError(f"{name}: has no [[rows]]: list one at least")

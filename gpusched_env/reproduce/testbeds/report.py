@@ -31,7 +31,8 @@ from gpusched_env.support.tables import Row as Line
 ERRORS: Final = "Predicted against measured"  # caption of the table, which plots follow in the page
 WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
-IN_SAMPLE, LUCK, BESIDE = "*", "+", "~"
+IN_SAMPLE, LUCK, BESIDE, WORSE = "*", "+", "~", "!"
+ABSENT: Final = "not known here"
 LONG: Final = 30  # [characters] from which a sentence that an earlier row has is not printed again
 SHOWN: Final = (COLUMNS[-1], FLOOR, *COLUMNS[:-1])  # a narrow terminal shows the first ones
 IN_FILES: Final = ("bias", "error worst")  # metrics that are not printed
@@ -44,7 +45,8 @@ ABOUT: Final = (
 )
 NOTES: Final = (
     (IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"),
-    (BESIDE, "no bound, for it does not measure the same thing again; what it is, the row says"), ("", ABOUT),
+    (BESIDE, "no bound, for it does not measure the same thing again; what it is, the row says"),
+    (WORSE, "calibrated, and worse than as is"), ("", ABOUT),
 )  # fmt: skip
 _PLACE: Final = re.compile(r"\{([^|{}]+)\|([^|{}]+)\|([^{}]+)\}")  # {rows | columns | metrics}
 
@@ -103,13 +105,13 @@ def _about(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def _constant(constants: Mapping[str, Any], of: Mapping[str, str]) -> str:
-    """Return a frozen constant, whose name is a path to it, separated by "/"."""
+    """Return a frozen constant, whose name is a path to it, separated by "/"; a row without its file has none."""
     found = constants[of["family"]]
     try:
         for part in of["name"].split("/"):
             found = found[int(part) if isinstance(found, list) else part]
     except (KeyError, IndexError, ValueError):
-        raise GpuschedError(f"constants: {of['family']} has no {of['name']!r}: see results.json") from None
+        return ABSENT
     pairs = found.items() if isinstance(found, Mapping) else (("", one) for one in np.atleast_1d(found).tolist())
     return ", ".join(f"{name} {value:g}".strip() for name, value in pairs)
 
@@ -137,7 +139,7 @@ def _line(row: Row, metric: str, name: str) -> Line:
     for column in (*COLUMNS, FLOOR):
         one = row.scores.get(column, {}).get(metric)
         marks = [IN_SAMPLE] * (column in row.in_sample) + [LUCK] * row.is_luck(column, metric)
-        marks += [BESIDE] * (column == FLOOR and row.beside)
+        marks += [BESIDE] * (column == FLOOR and row.beside) + [WORSE] * row.is_worse(column, metric)
         cells[column] = Cell("") if one is None else Cell(one.text(), one.loss, interval=one.value, notes=marks)
         if one is not None and column == COLUMNS[-1]:
             interval = Cell(_interval(one))
@@ -202,6 +204,7 @@ def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path,
                 numbers = {key: f"{getattr(one.value, key):.6g}" for key in ("mean", "low", "high", "count")}
                 of = {"row": row.entry["id"], "column": column, "metric": one.metric, "group": one.group}
                 marks = {"in_sample": column in row.in_sample, "below_floor": row.is_luck(column, name)}
+                marks["worse_than_as_is"] = row.is_worse(column, name)
                 metrics.append({**of, **numbers, **marks, **about})
     told = [{**row.entry, "reasons": row.reasons, "in_sample": sorted(row.in_sample)} for row in rows]
     sealed = hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
