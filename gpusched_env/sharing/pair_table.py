@@ -133,8 +133,8 @@ class PairTable(Interference):
         return found
 
     def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
-        names = [(*self._called(name), FLEET) for name in (profile, other)]
-        for key in itertools.product(*names, (gpus, None), (gpu_type, None)):
+        models, others = ((*self._called(name), FLEET) for name in (profile, other))
+        for key in itertools.product(models, others, (gpus, None), (gpu_type, None)):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
