@@ -644,7 +644,7 @@ def test_goals_are_compared_with_the_largest_error_of_their_place() -> None:
     ):
         of = {**common, "place": f"{{R | calibrated | {metric}}}", "limit": limit}
         told = report.goal(of, [played(("calibrated", points))])
-        assert (told["result"], told[""]) == (result, verdict), metric
+        assert (told["result"], told["verdict"]) == (result, verdict), metric
     with pytest.raises(GpuschedError, match=r"goal 'g': place 'R' is not '\{rows \| columns \| metrics\}'"):
         report.goal({**common, "place": "R", "limit": 1}, [])
 
@@ -702,7 +702,7 @@ def test_claims_and_goals_come_first_and_a_goal_has_its_interval() -> None:
     assert tables[1].rows[0].cells[3].text == f"{100 * value.mean:+.1f} % {ends}"
     assert tables[1].rows[0].cells[4].text == "met"
     middle = 50 * (abs(value.mean) + max(-value.low, value.high))
-    assert report.goal({**place, "limit": middle}, [row])[""] == "met, but not by the whole interval"
+    assert report.goal({**place, "limit": middle}, [row])["verdict"] == "met, but not by the whole interval"
     assert tables[2].rows[0].cells[6].text == ends
 
 

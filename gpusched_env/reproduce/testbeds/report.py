@@ -189,7 +189,7 @@ def goal(of: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
     return {
         "family": of["family"], "goal": of["goal"], "at most": f"{of['limit']:g} %",
         "result": "-" if found is None else f"{found.text()} {_interval(found)}".rstrip(),
-        "": "not played here" if found is None else missed,
+        "verdict": "not played here" if found is None else missed,
     }  # fmt: skip
 
 
