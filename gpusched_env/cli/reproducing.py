@@ -11,6 +11,7 @@ import typer
 
 from gpusched_env import __version__
 from gpusched_env.cli.choosing import Processes
+from gpusched_env.cli.outputs import check_output
 from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
@@ -47,11 +48,15 @@ def reproduce(
 
     Example: gpusched reproduce sjf-bco --quick
     """
+    from gpusched_env.evaluation.processes import backend, check_workers
     from gpusched_env.reproduce import load_card
 
     folder = (output or Path("reproduction") / Path(card).stem).expanduser()
     if card == TESTBEDS or card.endswith(".toml"):
-        _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
+        check_output("--output", folder / "results.json", (".json",))
+        check_workers(processes.workers)
+        with backend(processes.backend):
+            _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
         return
     play_and_show(load_card(card), folder, quick, processes)
 

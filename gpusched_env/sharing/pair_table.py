@@ -138,11 +138,8 @@ class PairTable(Interference):
             if (xi := self.table.get(Pair(*key))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
-            a, b, needed = (
-                self._called(profile)[-1],
-                self._called(other)[-1],
-                "add it, set missing to 'fit' (predict it)",
-            )
+            a, b = self._called(profile)[-1], self._called(other)[-1]
+            needed = "add it, set missing to 'fit' (predict it)"
             if self.missing == "fit":
                 needed = "to predict it, add rows of both models there"
             raise ScenarioError(

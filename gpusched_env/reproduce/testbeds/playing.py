@@ -66,7 +66,8 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     try:
         listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise GpuschedError(f"{name}: cannot be read as TOML ({error})") from error
+        reason = getattr(error, "strerror", None) or f"not valid TOML ({error})"
+        raise GpuschedError(f"{name}: {reason}; check the path and the text") from error
     files_of, rows = listed.get("files", {}), listed.get("rows", [])
     if not rows or not isinstance(rows, list):
         raise GpuschedError(f"{name}: has no [[rows]]: list one at least")
