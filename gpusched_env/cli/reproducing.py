@@ -47,11 +47,14 @@ def reproduce(
 
     Example: gpusched reproduce sjf-bco --quick
     """
+    from gpusched_env.evaluation.processes import backend, check_workers
     from gpusched_env.reproduce import load_card
 
     folder = (output or Path("reproduction") / Path(card).stem).expanduser()
     if card == TESTBEDS or card.endswith(".toml"):
-        _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
+        check_workers(processes.workers)  # one process of this machine is enough for the rows
+        with backend(processes.backend):
+            _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
         return
     play_and_show(load_card(card), folder, quick, processes)
 
@@ -110,12 +113,14 @@ def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[s
 def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
     """Play measured testbeds; print the tables, and write files, figures and a page."""
     from gpusched_env.reproduce.report import WIDTH
+    from gpusched_env.reproduce.running import made_folder
     from gpusched_env.reproduce.testbeds.playing import measured_of, play_rows
     from gpusched_env.reproduce.testbeds.report import draw, report_tables, write_files, write_page
     from gpusched_env.support.figures import can_draw
 
     out = console(width=WIDTH)
     listed, measured = measured_of(file)
+    made_folder(folder)
     rows, constants = play_rows(listed, measured, quick)
     tables = report_tables(rows, listed)
     for table in tables:

@@ -387,7 +387,7 @@ def test_a_missing_family_and_a_missing_list_are_named(mine: Path, tmp_path: Pat
     mine.write_text(mine.read_text().replace("my.line", "nowhere.at_all"))
     with pytest.raises(GpuschedError, match=r"family 'nowhere\.at_all': cannot be imported"):
         play_rows(*measured_of(mine))
-    with pytest.raises(GpuschedError, match=r"none\.toml: cannot be read as TOML"):
+    with pytest.raises(GpuschedError, match=r"none\.toml: cannot be read \(No such file or directory\)"):
         measured_of(tmp_path / "none.toml")
 
 
@@ -639,6 +639,23 @@ def test_a_panel_shows_one_quantity_and_no_case_that_one_column_alone_predicts(
     assert [[text.get_text() for text in axes.get_legend().get_texts()] for axes in panels] == [
         ["as is", "calibrated"]
     ] * 2
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--output", "{file}"], "{file}: cannot be made (File exists); name another folder"),
+        (["--workers", "0"], "workers is 0: give a number of processes >= 1, or -1 for one per core"),
+        (["--backend", "foo"], "--backend 'foo': write processes, ray, or ray:ADDRESS"),
+    ],
+)
+def test_the_command_checks_its_options_before_it_plays(
+    more: list[str], told: str, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpusched_env.reproduce.testbeds.playing.play_rows", lambda *_: pytest.fail("it plays"))
+    words = ["reproduce", str(mine), "--output", str(mine.parent / "out"), *more]
+    result = CliRunner().invoke(app, [word.format(file=mine) for word in words])
+    assert (result.exit_code, result.stderr) == (2, f"gpusched: {told.format(file=mine)}\n")
 
 
 def test_the_command_plays_a_users_list(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,9 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     name = str(file or "testbeds.toml")
     try:
         listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise GpuschedError(f"{name}: cannot be read ({error.strerror or error})") from error
+    except ValueError as error:
         raise GpuschedError(f"{name}: cannot be read as TOML ({error})") from error
     files_of, rows = listed.get("files", {}), listed.get("rows", [])
     if not rows:
