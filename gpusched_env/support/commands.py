@@ -58,6 +58,7 @@ MOVED: Final = {
 }
 GONE: Final = {  # out of the package
     "traces fit-profiles": "python -m studies.profile_tables, in a clone",
+    "reproduce dally-cells": "python -m studies.delay_timers, in a clone",
     "dataset": "python -m tools datasets, in a clone",
     "agents dataset": "python -m tools datasets, in a clone",
     "twin calibration": "python -m tools calibration, in a clone",
@@ -130,6 +131,9 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; refuse old options by their new names."""
+        path = ctx.command_path.split(" ", 1)[-1]  # the line begins with the program
+        if args and (old := f"{path} {args[0]}") in GONE:
+            raise GpuschedError(f"gpusched {old} is now {GONE[old]}")
         parameters = self.get_params(ctx)
         names = {name for parameter in parameters for name in parameter.opts}
         lists = {name for parameter in parameters for name in parameter.opts if parameter.metavar == LIST}
@@ -138,7 +142,6 @@ class Command(TyperCommand):
         except UsageError as error:
             error.message = error.message.replace("Value error, ", "")  # of Typer's own library
             old = getattr(error, "option_name", "")
-            path = ctx.command_path.split(" ", 1)[-1]  # the line begins with the program
             if (moved := MOVED.get(f"{path} {old}")) is not None:
                 raise GpuschedError(f"gpusched {path} {old} is now gpusched {moved}") from error
             if RENAMED.get(old) in names and old not in names:

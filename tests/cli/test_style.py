@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -113,6 +114,8 @@ def test_a_command_that_left_the_package_says_where_it_went() -> None:
     for old, new in GONE.items():
         told = gpusched(*old.split(), "gavel", "a.json", "--output", "b.json")
         assert (told.exit_code, told.stdout, told.stderr) == (2, "", f"gpusched: gpusched {old} is now {new}\n")
+    with pytest.raises(SystemExit, match=r"is now python -m tools\.portability, in a clone"):
+        runpy.run_module("gpusched_env.portability", run_name="__main__")
 
 
 @pytest.mark.parametrize(
