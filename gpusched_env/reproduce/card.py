@@ -149,8 +149,6 @@ def load_card(name: str) -> Card:
     ------
     GpuschedError : no card has this name
     """
-    if name == "dally-cells":
-        raise GpuschedError(f"gpusched reproduce {name} is now python -m studies.delay_timers, in a clone")
     if name not in CARDS:
         raise GpuschedError(unknown_name("reproduction", name, [*CARDS, "testbeds"]))
     return Card(name, tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8")))

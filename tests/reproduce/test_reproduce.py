@@ -194,8 +194,6 @@ def test_errors(tmp_path: Path) -> None:
         load_card("sjfbco")
     with pytest.raises(GpuschedError, match=r"unknown reproduction 'testbed': did you mean 'testbeds'"):
         load_card("testbed")
-    with pytest.raises(GpuschedError, match=r"reproduce dally-cells is now python -m studies.delay_timers, in a clone"):
-        load_card("dally-cells")
     with pytest.raises(GpuschedError, match=r"workers is 0"):
         play_card(TwoPolicies(), tmp_path, workers=0)
     (tmp_path / "file").write_text("")
