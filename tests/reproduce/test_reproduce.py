@@ -199,8 +199,6 @@ def test_errors(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(GpuschedError, match=r"cannot be made"):
         play_card(TwoPolicies(), tmp_path / "file")
-    with pytest.raises(GpuschedError, match=r"unknown reproduction 'testbed': did you mean 'testbeds'"):
-        load_card("testbed")
     result = CliRunner().invoke(app, ["reproduce", "sjfbco"])
     assert result.exit_code == 2
     assert "did you mean 'sjf-bco'" in result.output
