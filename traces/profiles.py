@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.errors import TraceError, WorkloadError, unknown_name
 from gpusched_env.problem.workload import Profiles, Workload
+from gpusched_env.support.files import file_digest
 from gpusched_env.traces.parsing.sources import split_here
 from gpusched_env.traces.profile_tables import FittedTable, MeasuredTable
 from gpusched_env.traces.profile_tables.efficiency import EFFICIENCY_RULES, efficiency_profiles
@@ -149,8 +151,14 @@ def assign_profiles(
     TraceError : the file of the rule cannot be read
     """
     if ":" in rule:
-        table = gavel_table(split_here(rule, "profiles", FILE_RULES)[1])
+        path = split_here(rule, "profiles", FILE_RULES)[1]
+        table = _gavel_table(path, file_digest(path, TraceError))
         return _of_model(partial(measured_profiles, table), rng, workload, tuple(gpu_types))
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))
     return PROFILE_RULES[rule](rng, workload, tuple(gpu_types))
+
+
+@lru_cache(maxsize=4)
+def _gavel_table(path: Path, digest: str) -> MeasuredTable:
+    return gavel_table(path)

@@ -11,6 +11,7 @@ import typer
 
 from gpusched_env import __version__
 from gpusched_env.cli.choosing import Processes
+from gpusched_env.cli.outputs import check_output
 from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def reproduce(
 
     folder = (output or Path("reproduction") / Path(card).stem).expanduser()
     if card == TESTBEDS or card.endswith(".toml"):
-        check_workers(processes.workers)  # one process of this machine is enough for the rows
+        check_output("--output", folder / "results.json", (".json",))
+        check_workers(processes.workers)
         with backend(processes.backend):
             _testbeds(None if card == TESTBEDS else Path(card).expanduser(), folder, quick)
         return
@@ -113,16 +115,14 @@ def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[s
 def _testbeds(file: Path | None, folder: Path, quick: bool) -> None:
     """Play measured testbeds; print the tables, and write files, figures and a page."""
     from gpusched_env.reproduce.report import WIDTH
-    from gpusched_env.reproduce.running import made_folder
     from gpusched_env.reproduce.testbeds.playing import measured_of, play_rows
     from gpusched_env.reproduce.testbeds.report import draw, report_tables, write_files, write_page
     from gpusched_env.support.figures import can_draw
 
     out = console(width=WIDTH)
     listed, measured = measured_of(file)
-    made_folder(folder)
     rows, constants = play_rows(listed, measured, quick)
-    tables = report_tables(rows, listed)
+    tables = report_tables(rows, listed, constants)
     for table in tables:
         show(table, out=out)
         out.print()

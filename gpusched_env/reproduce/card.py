@@ -150,5 +150,5 @@ def load_card(name: str) -> Card:
     GpuschedError : no card has this name
     """
     if name not in CARDS:
-        raise GpuschedError(unknown_name("reproduction", name, (*CARDS, "testbeds")))
+        raise GpuschedError(unknown_name("reproduction", name, [*CARDS, "testbeds"]))
     return Card(name, tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8")))

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     from gpusched_env.reproduce.card import Measure
 
 
-def made_folder(folder: Path) -> Path:
-    """Return a folder that is made if it is not there; raise GpuschedError if it cannot be made."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise GpuschedError(f"{folder}: cannot be made ({error.strerror or error}); name another folder") from error
-    return folder
-
-
 def play_card(
     card: Card, folder: Path, quick: bool = False, workers: int = 1, progress: bool = True
 ) -> tuple[Results, int]:
@@ -45,7 +36,11 @@ def play_card(
     GpuschedError : the number of workers is invalid, the folder is not writable, or a scheduler stalls
     """
     runs = card.runs(quick)
-    cache = made_folder(folder / "runs")
+    cache = folder / "runs"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GpuschedError(f"{cache}: cannot be made ({error.strerror or error}); name another folder") from error
     problems = {id(run.problem): run.problem for run in runs}
     fingerprints = {key: problem.fingerprint() for key, problem in problems.items()}
     until = card.until

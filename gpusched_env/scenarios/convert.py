@@ -34,7 +34,7 @@ def build(kind: type[Built], data: object, where: str) -> Built:
         raise ScenarioError(f"{where}: {error}") from error
 
 
-hints_of = functools.cache(typing.get_type_hints)
+hints_of: Any = functools.cache(typing.get_type_hints)
 
 
 def check_types(data: Any, where: str) -> None:

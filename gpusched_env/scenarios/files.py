@@ -122,7 +122,7 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:
-    """Write a scenario as JSON to a file ``.json``; :func:`load_scenario` returns an equal scenario from the file."""
-    if Path(path).suffix != ".json":
-        raise ScenarioError(f"{path}: a scenario is written as JSON; name a file that ends in .json")
+    """Write a scenario as JSON; :func:`load_scenario` returns an equal scenario from the file."""
+    if (suffix := Path(path).suffix) != ".json":
+        raise ScenarioError(f"{path}: scenarios are written as JSON; name a .json file, not {suffix or 'one without'}")
     write_whole(Path(path), json.dumps(scenario.as_dict(), indent=2, allow_nan=False) + "\n")

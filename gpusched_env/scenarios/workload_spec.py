@@ -158,6 +158,9 @@ class WorkloadSpec:
         _ = self.measured  # checks the field
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
+        self._check_source()
+
+    def _check_source(self) -> None:
         if self.synthetic:
             for name in OPTIONS:
                 if name in self.parameters:

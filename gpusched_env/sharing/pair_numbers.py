@@ -64,7 +64,7 @@ class PairNumbers(NamedTuple):
         if name in self.sensitivity:
             raise ScenarioError(f"{place}: the model {name!r} is given already: keep one of its lines")
         for numbers, column in zip(self, NUMBERS[1:], strict=False):
-            numbers[name] = number_of(row, column, place, most=1e6, wanted="a number from 0 to 1e6")  # type: ignore[index]
+            numbers[name] = number_of(row, column, place, most=1e6, wanted="a number from 0 to 1e6")
 
 
 def fit_pairs(measured: Iterable[PairRate]) -> PairNumbers:

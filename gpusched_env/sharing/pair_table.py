@@ -113,7 +113,7 @@ class PairTable(Interference):
         return table
 
     def _fill(self, table: dict[Pair, float]) -> None:
-        """Add predictions of the pairs that the table lacks, for each of its GPU types."""
+        """Add predictions of the pairs that the table lacks for other gang sizes, for each of its GPU types."""
         measured = dict(table)
         for gpu_type in {pair.gpu_type: None for pair in measured}:
             here = {pair: xi for pair, xi in measured.items() if pair.gpu_type in (gpu_type, None)}
@@ -133,16 +133,13 @@ class PairTable(Interference):
         return found
 
     def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
-        names = [(*self._called(name), FLEET) for name in (profile, other)]
-        for key in itertools.product(*names, (gpus, None), (gpu_type, None)):
-            if (xi := self.table.get(Pair(*key))) is not None:
+        own, others = ((*self._called(name), FLEET) for name in (profile, other))
+        for model, beside, size, kind in itertools.product(own, others, (gpus, None), (gpu_type, None)):
+            if (xi := self.table.get(Pair(model, beside, size, kind))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
-            a, b, needed = (
-                self._called(profile)[-1],
-                self._called(other)[-1],
-                "add it, set missing to 'fit' (predict it)",
-            )
+            a, b = self._called(profile)[-1], self._called(other)[-1]
+            needed = "add it, set missing to 'fit' (predict it)"
             if self.missing == "fit":
                 needed = "to predict it, add rows of both models there"
             raise ScenarioError(

@@ -112,7 +112,8 @@ class Table:
         shown = max(shown, 2)
         if shown >= len(self.columns):
             return self
-        note = f"{len(self.columns) - shown} more columns in a wider terminal; all metrics with --output"
+        left = len(self.columns) - shown
+        note = f"{left} more column{'s' * (left > 1)} in a wider terminal; all metrics with --output"
         rows = [dataclasses.replace(row, cells=row.cells[:shown]) for row in self.rows]
         return dataclasses.replace(self, columns=self.columns[:shown], rows=rows, notes=(*self.notes, ("", note)))
 

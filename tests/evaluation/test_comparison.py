@@ -363,6 +363,8 @@ def test_a_table_fits_a_terminal_and_counts_what_is_hidden() -> None:
     hidden = len(table.columns) - len(narrow.columns)
     assert hidden > 0
     assert f"{hidden} more columns" in notes(narrow)
+    fitted = (table.fitting(width) for width in range(300, 20, -1))
+    assert "1 more column in" in notes(next(one for one in fitted if len(one.columns) == len(table.columns) - 1))
 
 
 def test_tables_for_the_terminal_are_data_too() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from network_play import AtOnce, network
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import ClusterError, ScheduleError
+from gpusched_env.errors import ClusterError, ScenarioError, ScheduleError
 from gpusched_env.metrics import validate
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS, Cluster, NodeGroup
@@ -48,6 +48,8 @@ def test_slots_survive_a_scenario_file_and_change_its_fingerprint(tmp_path: Path
     if suffix == ".json":
         save_scenario(slotted, path)
     else:
+        with pytest.raises(ScenarioError, match=r"scenario\.toml: scenarios are written as JSON; name a \.json file"):
+            save_scenario(slotted, path)
         path.write_text(
             'name = "tiny"\ndescription = ""\ngroups = [{count = 2, gpus = 4, slots = 2}]\n'
             '[workload]\nsource = "synthetic:poisson"\n'

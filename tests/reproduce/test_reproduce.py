@@ -192,13 +192,13 @@ def _seed(run) -> int:
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(GpuschedError, match=r"unknown reproduction 'sjfbco': did you mean 'sjf-bco'"):
         load_card("sjfbco")
+    with pytest.raises(GpuschedError, match=r"unknown reproduction 'testbed': did you mean 'testbeds'"):
+        load_card("testbed")
     with pytest.raises(GpuschedError, match=r"workers is 0"):
         play_card(TwoPolicies(), tmp_path, workers=0)
     (tmp_path / "file").write_text("")
     with pytest.raises(GpuschedError, match=r"cannot be made"):
         play_card(TwoPolicies(), tmp_path / "file")
-    with pytest.raises(GpuschedError, match=r"unknown reproduction 'testbed': did you mean 'testbeds'"):
-        load_card("testbed")
     result = CliRunner().invoke(app, ["reproduce", "sjfbco"])
     assert result.exit_code == 2
     assert "did you mean 'sjf-bco'" in result.output

@@ -215,6 +215,17 @@ def test_missing_pairs_of_sharing_are_predicted_by_gpu_type_with_a_warning(tmp_p
         assert UserTable(numbers_file(tmp_path), missing="fit").table["a", "d", None, None] == pytest.approx(1.3)
 
 
+def test_no_prediction_takes_the_place_of_a_measured_pair_and_other_gang_sizes_are_predicted(tmp_path: Path) -> None:
+    lines = ("a,b,,V100,2", "b,a,,,1.5", "c,a,,V100,1.2", "a,c,2,,1.3")
+    path = written(tmp_path / "xi.csv", "model_self,model_other,gpus_self,gpu_type,xi", *lines)
+    with pytest.warns(UserWarning, match="predicted"):
+        known = UserTable(path, missing="fit").table
+    assert known["b", "a", None, None] == 1.5
+    assert ("b", "a", None, "V100") not in known  # where it would be found first
+    assert known["a", "c", 2, None] == pytest.approx(1.3)
+    assert known["a", "c", None, "V100"] > 1.0
+
+
 def test_missing_pairs_of_contention_are_predicted_with_a_warning(tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", "model_a,model_b,ratio", "a,b,0.5", "b,a,0.9", "a,a,0.6")
     rules = Contention("table", ratios=path, missing="fit", floor=0.0)

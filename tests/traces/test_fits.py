@@ -234,6 +234,13 @@ def test_two_machines_give_a_range_with_the_truth_at_one_end(wider: float) -> No
     assert len(set(found.range_s(8, 2, 16))) == 1  # two machines were measured
 
 
+def test_a_wrong_measurement_is_shown_by_its_fields() -> None:
+    rows = measured(NO_HOPS, PLACES)
+    rows["batch"][3] = np.inf
+    with pytest.raises(WorkloadError, match=r"measurement .*batch=inf.*: give times > sync times of batches > 0"):
+        fit_throughput(rows)
+
+
 @pytest.mark.parametrize(
     ("places", "unknown"),
     [

@@ -7,12 +7,10 @@ import json
 import math
 import operator
 import re
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import TraceError, unknown_name
-from gpusched_env.support.files import file_digest
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.profile_tables.measured import MeasuredModel, MeasuredTable
 
@@ -37,12 +35,6 @@ def gavel_table(source: Path) -> MeasuredTable:
     But this table stores packed rate / rate of the job alone, and the rates of jobs alone differ between the files.
     The file may lack GPU types.
     """
-    return _read(source, file_digest(source, TraceError))
-
-
-@lru_cache(maxsize=8)
-def _read(source: Path, digest: str) -> MeasuredTable:
-    """Read a file, or return its cached table; ``digest`` is in the cache key, so a changed file is read again."""
     with open_trace(source) as stream:
         try:
             data = json.load(stream)

@@ -138,6 +138,7 @@ class RingThroughput(IterationTime):
 def is_measurement(rows: np.ndarray) -> np.ndarray:
     """Return which of the MEASUREMENT_DTYPE rows [R] are valid, so that a model can be fitted to them; bool [R]."""
     good = (rows["gpus"] >= rows["machines"]) & (rows["machines"] >= 1) & (rows["batch"] > 0)
+    good &= rows["batch"] < np.inf
     sync_s = np.nan_to_num(rows["sync_s"], posinf=np.inf)
     good &= (sync_s >= 0) & (rows["iteration_s"] - sync_s >= SECONDS[0])
     return good & (rows["iteration_s"] <= SECONDS[1])

@@ -85,7 +85,10 @@ def _fitted(
     from scipy.optimize import least_squares
 
     if not len(rows) or not (good := throughput.is_measurement(rows)).all():
-        bad = f"measurement {rows[int(np.argmin(good))]}" if len(rows) else "no measurement"
+        bad = "no measurement"
+        if len(rows):
+            row = rows[int(np.argmin(good))]
+            bad = f"measurement {', '.join(f'{name}={row[name]:g}' for name in rows.dtype.names or ())}"
         raise WorkloadError(f"{bad}: give times > sync times of batches > 0 on gangs with a GPU on every machine")
     known = np.isfinite(rows["sync_s"])
     if not known.any():

@@ -21,6 +21,7 @@ FLOOR: Final = "floor"
 COLUMNS: Final = ("as is", "rules", "calibrated")
 QUICK: Final = "left out by --quick"
 SAID: Final = ("id", "family", "measured", "hardware", "calibrate", "test", "blame", "source", "licence")
+SPLITS: Final = {"speeds": ("folder", "split"), "colocation": ("split",)}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Row:
         floor, own = (self.scores.get(one, {}).get(metric) for one in (FLOOR, column))
         return floor is not None and own is not None and own.loss < floor.loss
 
+    def is_worse(self, column: str, metric: str) -> bool:
+        """Whether a calibrated error is above that of the defaults."""
+        plain, own = (self.scores.get(one, {}).get(metric) for one in (COLUMNS[0], column))
+        return column == COLUMNS[-1] and plain is not None and own is not None and own.loss > plain.loss
+
 
 def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     """Return the list of rows, of the package or of a user's TOML file, and its measured values.
@@ -59,24 +65,24 @@ def measured_of(file: Path | None = None) -> tuple[dict[str, Any], Measured]:
     name = str(file or "testbeds.toml")
     try:
         listed = tomllib.loads((file or files(HERE) / "testbeds.toml").read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GpuschedError(f"{name}: cannot be read ({error.strerror or error})") from error
-    except ValueError as error:
-        raise GpuschedError(f"{name}: cannot be read as TOML ({error})") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or f"not valid TOML ({error})"
+        raise GpuschedError(f"{name}: {reason}; check the path and the text") from error
     files_of, rows = listed.get("files", {}), listed.get("rows", [])
-    if not rows:
+    if not rows or not isinstance(rows, list):
         raise GpuschedError(f"{name}: has no [[rows]]: list one at least")
-    entries = [(f"[[rows]] {row.get('id', number)}", row, SAID) for number, row in enumerate(rows, 1)]
+    entries = [
+        (f"[[rows]] {row.get('id', number)}", row, (*SAID, *SPLITS.get(row.get("family"), ())))
+        for number, row in enumerate(rows, 1)
+    ]
     for key, of in files_of.items():
-        place = ("public",) if "public" in of else ("shipped", "sha256")
-        entries.append((f"[files.{key}]", of, ("values", *place)))
+        entries.append((f"[files.{key}]", of, ("values", *(["public"] if "public" in of else ["shipped", "sha256"]))))
     for what, of, needed in entries:
         if absent := [one for one in needed if one not in of]:
             raise GpuschedError(f"{name}: {what}: add {', '.join(absent)}")
-    by_name: dict[str, Any] = {}
-    for row in rows:
-        if by_name.setdefault(row["id"], row) is not row:
-            raise GpuschedError(f"{name}: [[rows]] {row['id']}: is there twice; ids differ")
+    by_name = {row["id"]: row for row in rows}
+    if len(by_name) < len(rows):
+        raise GpuschedError(f"{name}: two [[rows]] have the same id")
     return listed, Measured(files_of, folder=file.parent if file else SHIPPED, rows=by_name)
 
 

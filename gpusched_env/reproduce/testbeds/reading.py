@@ -131,14 +131,15 @@ class Measured:
         expected = entry["sha256"] if shipped else find(name).sha256
         place = (self.folder if shipped else data_folder()) / name
         packed = data_folder() / f"{name}.gz"
-        remedy = f"correct [files.{file}]" if shipped else f"gpusched traces fetch {name}"
         try:
             content = place.read_bytes() if shipped or place.is_file() else gzip.decompress(packed.read_bytes())
         except (OSError, EOFError, zlib.error) as error:
-            if isinstance(error, FileNotFoundError) and not shipped:
-                names = self._absent(name)
-                raise UnplayableError(f"{name} is not in the data folder: gpusched traces fetch {names}") from error
-            raise UnplayableError(f"{name} cannot be read ({error}): {remedy}") from error
+            why, remedy = f"cannot be read ({error})", f"gpusched traces fetch {name}"
+            if shipped:
+                remedy = f"correct [files.{file}]"
+            elif isinstance(error, FileNotFoundError):
+                why, remedy = "is not in the data folder", f"gpusched traces fetch {self._absent(name)}"
+            raise UnplayableError(f"{name} {why}: {remedy}") from error
         self.sha256[name] = hashlib.sha256(content).hexdigest()
         if self.sha256[name] != expected:
             raise UnplayableError(
@@ -149,12 +150,9 @@ class Measured:
     def _absent(self, name: str) -> str:
         """Return the listed files of one owner that are not there, as a pattern if they are many."""
         owner, folder = name.partition("/")[0] + "/", data_folder()
-        names = sorted({entry.get("public", "") for entry in self.listed.values()})
-        absent = [
-            one
-            for one in names
-            if one.startswith(owner) and not any((folder / f"{one}{end}").exists() for end in ("", ".gz"))
-        ]
+        names = {entry.get("public", "") for entry in self.listed.values()}
+        here = {one for one in names if (folder / one).exists() or (folder / f"{one}.gz").exists()}
+        absent = sorted(one for one in names - here if one.startswith(owner)) or [name]
         return " ".join(absent) if len(absent) < 5 else f"'{commonpath(absent)}/*'"
 
 

@@ -28,37 +28,47 @@ from gpusched_env.support.provenance import origin
 from gpusched_env.support.tables import Cell, Heading, Table
 from gpusched_env.support.tables import Row as Line
 
+ERRORS: Final = "Predicted against measured"  # caption of the table, which plots follow in the page
 WIDE: Final = 20.0  # ratio of values above which axes are logarithmic
 FORMAT: Final = "gpusched-testbeds-1"
-IN_SAMPLE, LUCK, BESIDE = "*", "+", "~"
+IN_SAMPLE, LUCK, BESIDE, WORSE = "*", "+", "~", "!"
+ABSENT: Final = "not known here"
 LONG: Final = 30  # [characters] from which a sentence that an earlier row has is not printed again
+SHOWN: Final = (COLUMNS[-1], FLOOR, *COLUMNS[:-1])  # a narrow terminal shows the first ones
 IN_FILES: Final = ("bias", "error worst")  # metrics that are not printed
 WORST: Final = ("time error median", "wait mean")  # of which the worst group is shown
 ABOUT: Final = (
-    "error = |predicted / measured - 1|; metrics with a sign are signed errors. floor = what the authors' simulator or "
-    "a second measurement misses. 95 % = bootstrap of calibrated, over jobs, pairs, or groups and "
-    "then their values. A run of a testbed is one sample: no interval covers another run."
+    "as is = defaults of the package; rules = published rules of the testbed; calibrated = with frozen constants, too; "
+    "floor = what the authors' simulator or a second measurement misses. error = |predicted / measured - 1|; "
+    "metrics with a sign are signed errors. 95 % = bootstrap of calibrated, over jobs, pairs, or groups and then their "
+    "values. A run of a testbed is one sample: no interval covers another run."
 )
 NOTES: Final = (
     (IN_SAMPLE, "in sample: calibrated on the same run"), (LUCK, "below its floor: luck"),
-    (BESIDE, "no bound, for it does not measure the same thing again; what it is, the row says"), ("", ABOUT),
+    (BESIDE, "no bound, for it does not measure the same thing again; what it is, the row says"),
+    (WORSE, "calibrated, and worse than as is"), ("", ABOUT),
 )  # fmt: skip
 _PLACE: Final = re.compile(r"\{([^|{}]+)\|([^|{}]+)\|([^{}]+)\}")  # {rows | columns | metrics}
 
 
-def report_tables(rows: Sequence[Row], listed: Mapping[str, Any]) -> list[Table]:
-    """Return the tables of rows and of the goals and claims that are listed with them; empty ones are left out."""
-    headings = [Heading("row", text=True), Heading("metric", text=True), *map(Heading, (*COLUMNS, "95 %", FLOOR))]
+def report_tables(rows: Sequence[Row], listed: Mapping[str, Any], constants: Mapping[str, Any]) -> list[Table]:
+    """Return the tables of rows and of what is listed with them; empty ones are left out."""
+    headings = [Heading("row", text=True), Heading("metric", text=True), *map(Heading, (*SHOWN, "95 %"))]
     lines = [line for row in rows for line in _lines(row)]
     missing: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for why in dict.fromkeys(row.reasons.values()):
             columns = ", ".join(column for column in row.reasons if row.reasons[column] == why)
             missing.setdefault((columns, why), []).append(row.entry["id"])
-    texts = {
-        "Goals": [goal(of, rows) for of in listed.get("goals", ())],
+    texts: dict[str, list[dict[str, str]]] = {
         "What may be claimed, and never one number for all": [
             {"family": family, "claim": claim(of["text"], rows)} for family, of in listed.get("claims", {}).items()
+        ],
+        "Goals": [goal(of, rows) for of in listed.get("goals", ())],
+        ERRORS: [],
+        "Constants, and what has them": [
+            {"family": of["family"], "constant": of["name"], "value": _constant(constants, of), "where": of["where"]}
+            for of in listed.get("constants", ()) if of["family"] in constants
         ],
         "Rows that cannot be played": [
             {"columns": columns, "rows": ", ".join(ids), "why": why} for (columns, why), ids in missing.items()
@@ -67,9 +77,11 @@ def report_tables(rows: Sequence[Row], listed: Mapping[str, Any]) -> list[Table]
             {"row": row.entry["id"], "reported": row.entry["reported"]} for row in rows if "reported" in row.entry
         ],
         "What the rows are": _about(rows),
-    }
-    made = [Table("Predicted against measured", headings, lines, sortable=False, named_by=1, notes=NOTES)]
+    }  # fmt: skip
+    made = []
     for caption, of in texts.items():
+        if caption == ERRORS:
+            made.append(Table(ERRORS, headings, lines, sortable=False, named_by=1, notes=NOTES))
         names = [Heading(name, text=True) for name in (of or [{}])[0]]
         made.append(Table(caption, names, [Line(list(map(Cell, one.values()))) for one in of], sortable=False))
     return [one for one in made if one.rows]
@@ -90,6 +102,18 @@ def _about(rows: Sequence[Row]) -> list[dict[str, str]]:
         ).format(**short)
         told.append({"row": of["id"], "what": text})
     return told
+
+
+def _constant(constants: Mapping[str, Any], of: Mapping[str, str]) -> str:
+    """Return a frozen constant, whose name is a path to it, separated by "/"; a row without its file has none."""
+    found = constants[of["family"]]
+    try:
+        for part in of["name"].split("/"):
+            found = found[int(part) if isinstance(found, list) else part]
+    except (KeyError, IndexError, ValueError):
+        return ABSENT
+    pairs = found.items() if isinstance(found, Mapping) else (("", one) for one in np.atleast_1d(found).tolist())
+    return ", ".join(f"{name} {value:g}".strip() for name, value in pairs)
 
 
 def _lines(row: Row) -> Iterator[Line]:
@@ -115,12 +139,16 @@ def _line(row: Row, metric: str, name: str) -> Line:
     for column in (*COLUMNS, FLOOR):
         one = row.scores.get(column, {}).get(metric)
         marks = [IN_SAMPLE] * (column in row.in_sample) + [LUCK] * row.is_luck(column, metric)
-        marks += [BESIDE] * (column == FLOOR and row.beside)
+        marks += [BESIDE] * (column == FLOOR and row.beside) + [WORSE] * row.is_worse(column, metric)
         cells[column] = Cell("") if one is None else Cell(one.text(), one.loss, interval=one.value, notes=marks)
-        if one is not None and column == COLUMNS[-1] and not math.isnan(one.value.low):
-            interval = Cell(f"[{one.text(one.value.low)}, {one.text(one.value.high)}]".replace(" %,", ","))
-    floor = cells.pop(FLOOR)
-    return Line([Cell(row.entry["id"]), Cell(name), *cells.values(), interval, floor])
+        if one is not None and column == COLUMNS[-1]:
+            interval = Cell(_interval(one))
+    return Line([Cell(row.entry["id"]), Cell(name), *(cells[column] for column in SHOWN), interval])
+
+
+def _interval(one: Score) -> str:
+    ends = f"[{one.text(one.value.low)}, {one.text(one.value.high)}]".replace(" %,", ",")
+    return "" if math.isnan(one.value.low) else ends
 
 
 def _largest(place: re.Match[str], rows: Sequence[Row]) -> Score | None:
@@ -156,9 +184,12 @@ def goal(of: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, str]:
     found = _largest(place, rows)
     over = 0.0 if found is None else 100.0 * found.loss - of["limit"]
     missed = f"missed by {over:.1f} points: {of['missing']}" if over > 0 else "met"
+    if found is not None and over <= 0 and 100.0 * max(-found.value.low, found.value.high) > of["limit"]:
+        missed = "met, but not by the whole interval"
     return {
         "family": of["family"], "goal": of["goal"], "at most": f"{of['limit']:g} %",
-        "result": "-" if found is None else found.text(), "": "not played here" if found is None else missed,
+        "result": "-" if found is None else f"{found.text()} {_interval(found)}".rstrip(),
+        "verdict": "not played here" if found is None else missed,
     }  # fmt: skip
 
 
@@ -173,6 +204,7 @@ def write_files(rows: Sequence[Row], constants: Mapping[str, Any], folder: Path,
                 numbers = {key: f"{getattr(one.value, key):.6g}" for key in ("mean", "low", "high", "count")}
                 of = {"row": row.entry["id"], "column": column, "metric": one.metric, "group": one.group}
                 marks = {"in_sample": column in row.in_sample, "below_floor": row.is_luck(column, name)}
+                marks["worse_than_as_is"] = row.is_worse(column, name)
                 metrics.append({**of, **numbers, **marks, **about})
     told = [{**row.entry, "reasons": row.reasons, "in_sample": sorted(row.in_sample)} for row in rows]
     sealed = hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
@@ -229,5 +261,6 @@ def write_page(tables: Sequence[Table], folder: Path, figures: Sequence[str]) ->
     pictures = {name.partition(".")[0]: base64.b64encode((folder / name).read_bytes()).decode() for name in figures}
     style = {"policy": inline_policy(()), "style": Markup(asset("style.css"))}
     title = "How far from reality: predicted against measured"
+    style |= {"about": ABOUT, "errors": ERRORS}
     write_whole(folder / "testbeds.html", page("testbeds.html", title=title, tables=tables, pictures=pictures, **style))
     return "testbeds.html"

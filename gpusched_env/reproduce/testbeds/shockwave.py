@@ -1,7 +1,7 @@
 """Shockwave's testbed: 120 jobs on 8 x 4 V100 under Gavel's policies (Zheng et al., NSDI 2023); Gavel's own fidelity.
 
-The entry of the JCTs in ``testbeds.toml`` has the ``runs``: a row of the table -> the scheduler, whose policy has the
-same name in the files. The runtime plans a round of 120 s when half of the one before is over, and resets its counters
+The ``split`` of a row in ``testbeds.toml`` has the schedulers of its runs, whose policies have the same names in the
+files. The runtime plans a round of 120 s when half of the one before is over, and resets its counters
 after 1,000 s at the earliest (uw-mad-dash/shockwave, scheduler/scheduler.py). A job takes as long as the authors
 compute for it alone, with its changes of the batch size (file ``shockwave_work``); the trace has the time at the first
 size.
@@ -27,8 +27,6 @@ from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points, U
 from gpusched_env.simulator import simulate
 
 RUNTIME: Final = ",round_s=120,resolve_s=1000,plan_at=0.5"
-CALIBRATES: Final = "gavel:policy=max_min_fairness"
-SWAPPED: Final = {"T3-max-min-swapped": "gavel:policy=allox,alpha=0.2"}  # rows that others than CALIBRATES calibrate
 TRIED_S: Final = (20.0, 30.0, 40.0, 50.0, 60.0)  # costs of a start; a line through their results averages accidents
 UNPLAYABLE: Final = {
     "T3-replay": "the authors published the recorded rounds as pickles, which can run code and are not read",
@@ -72,9 +70,11 @@ def calibrate(measured: Measured) -> dict[str, Any]:
 
     The median, because single jobs took much longer for other reasons, such as those that read ImageNet.
     """
-    runs, found, known = measured.listed["shockwave_jct"]["runs"], {}, {}
-    for row in runs:
-        spec = SWAPPED.get(row, CALIBRATES)
+    found, known = {}, {}
+    for row, entry in measured.rows.items():
+        if entry["family"] != "shockwave" or "split" not in entry:
+            continue
+        spec = entry["split"]["calibrate"]
         scheduler = make_scheduler(spec + RUNTIME)
         assert isinstance(scheduler, Gavel)
         columns = measured.calibration("shockwave_jct", ("jct_physical_s",), _of(scheduler.policy), row)
@@ -117,7 +117,7 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
         return _ratios(measured)
     if row in UNPLAYABLE:
         raise UnplayableError(UNPLAYABLE[row])
-    spec = measured.listed["shockwave_jct"]["runs"][row]
+    spec = measured.rows[row]["split"]["test"]
     scheduler = make_scheduler(spec + RUNTIME * (column != "as is"))
     assert isinstance(scheduler, Gavel)
     one = _of(scheduler.policy)

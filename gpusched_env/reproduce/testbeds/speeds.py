@@ -18,15 +18,6 @@ from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points, U
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, WIDER, RingThroughput, Throughput
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
-# End of a row's name -> the column that splits, and its largest value in the calibration; NaN = the median of batches
-SPLITS: Final = {
-    "one-machine": ("machines", 1),
-    "two-machines": ("machines", 2),
-    "gpus": ("gpus", 8),
-    "batch": ("batch", np.nan),
-    "from-four": ("gpus", 4),
-    "from-sixteen": ("gpus", 16),
-}
 SETTINGS: Final = ("machines", "gpus", "batch", "placement")
 TIMES: Final = ("step_time", "sync_time")
 
@@ -35,9 +26,10 @@ def calibrate(measured: Measured) -> dict[str, Any]:
     """Fit the product's present model ("as is") and the ring to the calibration rows of each application."""
     found: dict[str, Any] = {}
     for row, groups in _files(measured).items():
+        split = measured.rows[row]["split"]
         try:
             for group, files in groups.items():
-                rows, _ = _gangs(partial(measured.calibration, row=row), row, files, test=False)
+                rows, _ = _gangs(partial(measured.calibration, row=row), split, files, test=False)
                 fits = {"as is": _rounded(fit_pollux(rows)), "calibrated": _rounded(fit_throughput(rows))}
                 found.setdefault(row, {})[group] = fits
         except UnplayableError:
@@ -58,7 +50,7 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
     """
     found: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
     for group, files in _files(measured)[row].items() if column != "rules" else ():
-        rows, placements = _gangs(measured.test, row, files, test=True)
+        rows, placements = _gangs(measured.test, measured.rows[row]["split"], files, test=True)
         seconds = rows["iteration_s"]
         cases: dict[str, np.ndarray] = {}
         models: dict[str, Throughput | RingThroughput] = {}
@@ -83,19 +75,25 @@ def play(row: str, column: str, constants: Mapping[str, Any], measured: Measured
 
 
 def _files(measured: Measured) -> dict[str, dict[str, list[str]]]:
-    """Return row -> application -> its files, which are named FOLDER/APPLICATION...; a row is FOLDER-SPLIT."""
+    """Return row -> application -> its files, which are named FOLDER/APPLICATION...; the row's entry has the folder."""
     rows: dict[str, dict[str, list[str]]] = {}
-    for file, entry in measured.listed.items():
-        for split in entry.get("splits", ()):
-            folder, application, *_ = file.split("/")
-            rows.setdefault(f"{folder}-{split}", {}).setdefault(application, []).append(file)
+    for row, entry in measured.rows.items():
+        for file in measured.listed if entry["family"] == "speeds" else ():
+            folder, _, name = file.partition("/")
+            if folder == entry["folder"]:
+                rows.setdefault(row, {}).setdefault(name.partition("/")[0], []).append(file)
     return rows
 
 
-def _gangs(read: Callable[..., Columns], row: str, files: Sequence[str], test: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the MEASUREMENT_DTYPE rows of one side of the split, each once, and the placement of each."""
-    by, most = next(split for name, split in SPLITS.items() if row.endswith(f"-{name}"))
-    if np.isnan(most):
+def _gangs(
+    read: Callable[..., Columns], split: Mapping[str, Any], files: Sequence[str], test: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the MEASUREMENT_DTYPE rows of one side of the split, each once, and the placement of each.
+
+    ``split`` : a column -> its largest value in the calibration, or "median" = that of all batches
+    """
+    ((by, most),) = split.items()
+    if most == "median":
         every = [read(file, ["batch"], lambda table: np.ones(len(table["batch"]), bool))["batch"] for file in files]
         most = float(np.median(np.unique(np.concatenate(every))))
 
