@@ -104,7 +104,8 @@ class AlloX:
     Each free GPU has a queue, and jobs without a GPU are assigned to positions in these queues. The k-th position from
     the end of a queue costs k x the run time of the job on this GPU. Only the first job of each queue gets the GPU, and
     keeps it until the job ends. To all costs of a job, the published code adds the time that the job has waited. This
-    is omitted here, because it never changes the cost of one assignment against another. SciPy's solver breaks ties.
+    is omitted here, because it never changes the cost of one assignment against another. Equal jobs are served in their
+    order; SciPy's solver breaks other ties.
 
     AlloX is defined for one-GPU jobs. A gang takes one position, as in uw-mad-dash/shockwave,
     scheduler/policies/allox.py. If it is first, its share of time becomes 1 / its size; it keeps this share, takes no

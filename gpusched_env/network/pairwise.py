@@ -32,11 +32,12 @@ def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | N
     if contention.model != "table":
         return None
     ratio = read_pairwise(Path(contention.ratios))
+    measured = {pair: rate for pair, rate in ratio.items() if FLEET not in pair}
     for a, b in product(names, names):
         if given := [ratio[key] for key in product((a, FLEET), (b, FLEET)) if key in ratio]:
             ratio[a, b] = given[0]
     lacking = [pair for pair in product(names, names) if pair not in ratio]
-    listed = {name for pair in ratio for name in pair if contention.missing == "fit"}
+    listed = {name for pair in measured for name in pair if contention.missing == "fit"}
     if contention.missing != "unit" and (unknown := [pair for pair in lacking if not listed.issuperset(pair)]):
         a, b = unknown[0]
         raise ScenarioError(
@@ -45,7 +46,7 @@ def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | N
             "models that are in some row"
         )
     if lacking and contention.missing == "fit":
-        ratio |= predicted(contention.ratios, [PairRate(*pair, rate) for pair, rate in ratio.items()], lacking)
+        ratio |= predicted(contention.ratios, [PairRate(*pair, rate) for pair, rate in measured.items()], lacking)
     return np.array([[max(contention.floor, ratio.get((a, b), 1.0)) for b in names] for a in names])
 
 

@@ -117,10 +117,11 @@ class PairTable(Interference):
         measured = dict(table)
         for gpu_type in {pair.gpu_type: None for pair in measured}:
             here = {pair: xi for pair, xi in measured.items() if pair.gpu_type in (gpu_type, None)}
-            models = {name: None for pair in here for name in pair[:2]}
-            known = {pair[:2] for pair in here if pair.gpus is None}
-            lacking = [pair for pair in itertools.product(models, models) if pair not in known]
-            rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in here.items() if xi < math.inf]
+            fitted = {pair: xi for pair, xi in here.items() if FLEET not in pair[:2]}
+            models = {name: None for pair in fitted for name in pair[:2]}
+            told = {pair[:2] for pair in here if pair.gpus is None}
+            lacking = [pair for pair in itertools.product(models, models) if told.isdisjoint(self._rows_of(*pair))]
+            rates = [PairRate(*pair[:2], 1.0 / xi) for pair, xi in fitted.items() if xi < math.inf]
             for (model, other), rate in predicted(self.path, rates, lacking).items() if lacking else ():
                 table[Pair(model, other, None, gpu_type)] = 1.0 / rate
 
@@ -133,9 +134,8 @@ class PairTable(Interference):
         return found
 
     def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
-        own, others = ((*self._called(name), FLEET) for name in (profile, other))
-        for model, beside, size, kind in itertools.product(own, others, (gpus, None), (gpu_type, None)):
-            if (xi := self.table.get(Pair(model, beside, size, kind))) is not None:
+        for names, size, kind in itertools.product(self._rows_of(profile, other), (gpus, None), (gpu_type, None)):
+            if (xi := self.table.get(Pair(*names, size, kind))) is not None:
                 return xi
         if self.missing in ("error", "fit"):
             a, b = self._called(profile)[-1], self._called(other)[-1]
@@ -147,6 +147,11 @@ class PairTable(Interference):
                 "'forbid' (such pairs never share) or 'default' (they have default_xi)"
             )
         return math.inf if self.missing == "forbid" else self.default_xi
+
+    def _rows_of(self, profile: str, other: str) -> list[tuple[str, str]]:
+        """Return the pairs of names under which the table may list two profiles: specific ones first, ``*`` last."""
+        own, others = self._called(profile), self._called(other)
+        return [*itertools.product(own, others), *itertools.product((*own, FLEET), (*others, FLEET))]
 
     def _called(self, profile: str) -> list[str]:
         """Return the names under which the table may list a profile, the most specific name first."""

@@ -131,15 +131,6 @@ def test_it_is_for_whole_gpus_and_continuous_work(rest: dict[str, object]) -> No
         Gavel(plan_at=0.5, **rest)  # type: ignore[arg-type]
 
 
-def test_rounds_are_longer_than_a_checkpoint() -> None:
-    problem = instance([0, 0], [600, 600], "1x1")
-    rules = Semantics(checkpoint_s=300.0, restore_s=10.0)
-    with pytest.raises(
-        SchedulerError, match=r"round_s=120 is no longer than a checkpoint \(300 s\): take longer rounds"
-    ):
-        play(Instance(problem.cluster, problem.workload, problem.network, rules), scheduler(plan_at=1.0))
-
-
 @pytest.mark.parametrize("plan_at", [0.0, 1e-20, 5e-324, 1.5, float("nan")])
 def test_plan_at_is_a_fraction(plan_at: float) -> None:
     with pytest.raises(SchedulerError, match=r"plan_at.*fraction of a round"):
