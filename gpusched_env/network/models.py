@@ -93,13 +93,13 @@ class Network:
                 "links: give a topology and model 'topology'"
             )
         for profile, name in (("", self.collective), *self.profile_collectives):
+            place = f"network.profile_collectives, {profile!r}" if profile else "network.collective"
             if name not in COLLECTIVES:
-                place = f"profile_collectives, {profile!r}" if profile else "collective"
-                raise ScenarioError(f"network.{place}: {unknown_name('collective', str(name), COLLECTIVES)}")
+                raise ScenarioError(f"{place}: {unknown_name('collective', str(name), COLLECTIVES)}")
             if name == "nvls" and self.topology is not None and self.topology.switch_share == 0.0:
-                raise ScenarioError("network: nvls needs switches that reduce: set topology.switch_share above 0")
+                raise ScenarioError(f"{place}: nvls needs switches that reduce: set topology.switch_share above 0")
             if self.topology is not None and self.topology.latency == "measured" and name not in MEASURED:
-                raise ScenarioError(f"network: measured latencies are not those of {name}: set the collective to nccl")
+                raise ScenarioError(f"{place}: measured latencies are not those of {name}: set the collective to nccl")
         if len(dict(self.profile_collectives)) < len(self.profile_collectives):
             raise ScenarioError("network.profile_collectives: a profile occurs twice; keep one")
         if self.reduction_GBps is not None:

@@ -40,7 +40,7 @@ def linked(topology: dict[str, Any] | None = None, contention: dict[str, Any] | 
 
 
 networks = st.builds(
-    Network,
+    lambda topology, **fields: Network(topology=TopologySpec(), **fields).with_topology(topology),
     model=st.just("topology"),
     topology=st.builds(
         TopologySpec,
