@@ -215,17 +215,6 @@ def test_missing_pairs_of_sharing_are_predicted_by_gpu_type_with_a_warning(tmp_p
         assert UserTable(numbers_file(tmp_path), missing="fit").table["a", "d", None, None] == pytest.approx(1.3)
 
 
-def test_no_prediction_takes_the_place_of_a_measured_pair_and_other_gang_sizes_are_predicted(tmp_path: Path) -> None:
-    lines = ("a,b,,V100,2", "b,a,,,1.5", "c,a,,V100,1.2", "a,c,2,,1.3")
-    path = written(tmp_path / "xi.csv", "model_self,model_other,gpus_self,gpu_type,xi", *lines)
-    with pytest.warns(UserWarning, match="predicted"):
-        known = UserTable(path, missing="fit").table
-    assert known["b", "a", None, None] == 1.5
-    assert ("b", "a", None, "V100") not in known  # where it would be found first
-    assert known["a", "c", 2, None] == pytest.approx(1.3)
-    assert known["a", "c", None, "V100"] > 1.0
-
-
 def test_missing_pairs_of_contention_are_predicted_with_a_warning(tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", "model_a,model_b,ratio", "a,b,0.5", "b,a,0.9", "a,a,0.6")
     rules = Contention("table", ratios=path, missing="fit", floor=0.0)
@@ -241,17 +230,41 @@ def test_missing_pairs_of_contention_are_predicted_with_a_warning(tmp_path: Path
 
 def test_predictions_of_sharing_replace_no_measured_pair(tmp_path: Path) -> None:
     """A row without a GPU type, or with a gang size, holds where it did before predictions."""
-    lines = ["a,b,,V100,2", "b,a,,,1.5", "c,a,,V100,1.2", "c,b,2,,1.7"]
+    lines = ["a,b,,V100,2", "b,a,,,1.5", "c,a,,V100,1.2", "c,b,2,,1.7", "a,c,2,,1.3"]
     path = written(tmp_path / "xi.csv", "model_self,model_other,gpus_self,gpu_type,xi", *lines)
     table = UserTable(path, missing="fit")
     with pytest.warns(UserWarning, match="predicted"):
         known = table.table
-    assert ("b", "a", None, "V100") not in known
+    assert known["b", "a", None, None] == 1.5
+    assert ("b", "a", None, "V100") not in known  # where it would be found first
+    assert known["a", "c", 2, None] == pytest.approx(1.3)
+    assert known["a", "c", None, "V100"] > 1.0
     assert table._xi("b", "a", 1, "V100") == pytest.approx(1.5)
     assert table._xi("c", "b", 2, "V100") == pytest.approx(1.7)
     assert 1.0 < table._xi("c", "b", 4, "V100") < 2.5  # no gang of 4 was measured
+
+
+def test_a_row_of_all_other_models_is_no_measured_pair_and_comes_last(tmp_path: Path) -> None:
+    header = "model_self,model_other,xi"
+    table = UserTable(written(tmp_path / "a.csv", header, "a (2),*,1.11", "a,b,5"))
+    assert (table._xi("a (2)", "b", 1, "V100"), table._xi("a (2)", "c", 1, "V100")) == (5.0, pytest.approx(1.11))
+    table = UserTable(written(tmp_path / "b.csv", header, "a (2),c,1.3", "a,b,5", "b,a,1.2"), missing="fit")
+    with pytest.warns(UserWarning, match="predicted"):
+        assert table._xi("a (2)", "b", 1, "V100") == 5.0  # measured under the name of the model
+    table = UserTable(written(tmp_path / "c.csv", header, "a,b,1.3", "*,a,1.4"), missing="fit")
+    with pytest.warns(UserWarning, match=r"c\.csv: 1 pairs are predicted .*: b beside b"):
+        assert table._xi("b", "a", 1, "V100") == pytest.approx(1.4)
+    path = written(tmp_path / "r.csv", "model_a,model_b,ratio", "a,b,0.5", "*,a,0.9")
+    with pytest.warns(UserWarning, match=r"r\.csv: 1 pairs are predicted .*: b beside b"):
+        found = ratio_matrix(Contention("table", ratios=path, missing="fit", floor=0.0), ["a", "b"])
+    assert found is not None
+    assert found[:, 0].tolist() == [0.9, 0.9]
+    assert found[1, 1] == pytest.approx(0.5, abs=1e-3)  # fitted to the one measured pair alone
+
+
+def test_batch_sizes_of_lucid_are_not_below_0(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"sharing\.interference\.batch_size is -3"):
-        LucidTable(path, batch_size=-3)
+        LucidTable(str(tmp_path / "any.csv"), batch_size=-3)
 
 
 # --- drawn slowdowns
