@@ -1,4 +1,4 @@
-"""The verdicts of full runs (``studies/reproduce/full_runs.csv``), and ``docs/papers.md``, made from them and the cards.
+"""The verdicts of full runs (``studies/reproduce/full_runs.csv``), and ``docs/papers.md``, made of them and of cards.
 
     python docs/papers.py [reproduction/CARD/results.json ...]
 
