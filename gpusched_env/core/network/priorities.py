@@ -3,8 +3,7 @@
 The intensity of a gang is the compute of an iteration / the time of its transfers alone. Its priority is the intensity,
 corrected so that both orders of it and of the gang that sends most, on one link, lose equally much compute. Priorities
 are compressed to few levels: a cut through random topological orders, at which gangs that share links lose least.
-
-Priorities depend only on the gangs that share links at present, so nobody has to decide about them.
+Priorities follow from the gangs that share links at present, so nobody has to decide about them.
 """
 
 from __future__ import annotations
@@ -154,8 +153,7 @@ def draw_order(sim: Run, count: int, number: int) -> None:
     for place in range(count):
         chosen = -1
         for i in range(count):
-            open_now = sim.ranked[i]["above"] == 0
-            if open_now and (chosen < 0 or sim.ranked[i]["hash"] < sim.ranked[chosen]["hash"]):
+            if sim.ranked[i]["above"] == 0 and (chosen < 0 or sim.ranked[i]["hash"] < sim.ranked[chosen]["hash"]):
                 chosen = i
         sim.ranked[place]["order"] = chosen
         sim.ranked[chosen]["above"] = -1
@@ -168,7 +166,6 @@ def cut(sim: Run, count: int, levels: int) -> float:
     for level in range(levels + 1):
         for end in range(count + 1):
             sim.cuts[level, end]["cost"] = 0.0 if end == 0 else np.inf
-            sim.cuts[level, end]["begin"] = 0
     for end in range(1, count + 1):  # a block that ends before place ``end``, by the place at which it begins
         last = sim.ranked[end - 1]["order"]
         mark(sim, sim.ranked[last]["number"], 1)
