@@ -105,8 +105,8 @@ class Arnold(EstimatingScheduler):
         # arrival_s of a held job is its submission
         for start_s, job in sorted((float(view.arrival_s[job] + begin_s[job]), job) for job in planned):
             empty = self._whole(view, job, np.ones(view.cluster.gpus, bool))
-            for nodes, end_s in zip(nodes_of, ends_s.tolist(), strict=True):
-                empty[nodes] &= end_s <= start_s
+            for held, end_s in zip(nodes_of, ends_s.tolist(), strict=True):
+                empty[held] &= end_s <= start_s
             for plan in self._plans.values():
                 empty[plan.nodes] = False
             if (nodes := self._nodes(view, job, empty)) is not None:
