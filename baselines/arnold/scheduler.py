@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.arnold.program import Matrix, layout
 from gpusched_env.baselines.checking import Range, check
 from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict
-from gpusched_env.baselines.usable_gpus import packed, usable_gpus
 from gpusched_env.problem.dependencies import BEGIN
 from gpusched_env.simulator import ClusterView, Decision, Start
 
 WEIGHT: Final = Range(0.0, 0.5, "a number from 0 to 0.5")
 PIPELINE_INSIDE: Final = 1  # PLAN_DTYPE, order: consecutive servers are stages of one pipeline
-
-
-class Plan(NamedTuple):
-    """The nodes that are kept for a planned job, and its start [s]."""
-
-    nodes: np.ndarray
-    start_s: float
 
 
 @dataclass
@@ -39,22 +31,19 @@ class Arnold(EstimatingScheduler):
     ----------
     alpha : weight of data-parallel groups for dense models, default 0 as published; at most 0.5
     moe_alpha : the same for plans with expert parallelism, default 0.3 as published
-    placement : "program" (default), or a placement rule for all gangs: with "pack", "random-servers" and others, only
-        the placement differs from Arnold's
     estimator, sigma, estimator_seed : run times by which jobs are let onto kept servers, as for ``sjf``; default "user"
         = ``estimate_s``
 
     Notes
     -----
     Deviations. The paper takes alpha from the gains that the nearest of its profiled jobs showed; here it is one of the
-    two values published. It predicts run times by a learned model. Its program may give any servers to a row. Here
-    ranks follow the numbers of servers, so a row is consecutive servers, and where minipods have less room than a row,
-    it may span more of them than in the program. If the plan of a gang has the stages outermost (order 0), the rows of
-    our program are stages, and the weights change places. Gangs without a plan are data parallel. Ours are: order of
-    arrival, planned jobs first; the first gang that finds no place blocks the queue unless the scenario says otherwise;
-    best fit for gangs that no whole servers of the cluster hold. Of the paper's comparisons, ``placement=pack`` is best
-    fit and "random-servers" random fit; its GPU packing and dual recursive bipartitioning are not specified in what we
-    read, and left out. HiGHS solves a program for each spread, at most 2,000 nodes each.
+    two values published. It predicts run times by a learned model. Its program may give a row any servers. Here ranks
+    follow the numbers of servers: a row is consecutive servers, and may span more minipods than in the program where
+    these have less room than a row. If the plan of a gang has the stages outermost (order 0), the rows are stages, and
+    the weights change places; a gang without a plan is data parallel. Ours: order of arrival, planned jobs first; a
+    gang that finds no place blocks the queue unless the scenario says otherwise; best fit for gangs that are no whole
+    servers. Of the paper's comparisons, ``fifo`` is best fit, and ``fifo:placement=random-servers`` random fit; its GPU
+    packing and its recursive bipartitioning are not specified in what we read, and left out.
 
     References
     ----------
@@ -65,7 +54,6 @@ class Arnold(EstimatingScheduler):
     estimator: str = "user"
     alpha: float = 0.0
     moe_alpha: float = 0.3
-    placement: str = "program"
     name = "arnold"
     remembers_gpus = True
     knows_node_counts = False
@@ -78,84 +66,56 @@ class Arnold(EstimatingScheduler):
     def reset(self, view: ClusterView) -> None:
         """Forget the plans of an earlier run."""
         super().reset(view)
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, tuple[np.ndarray, float]] = {}  # planned job -> its GPUs, and when it starts [s]
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan held jobs, then start jobs by arrival, planned ones first."""
         self._plan(view)
         strict = is_strict(view, True)
         for job in sorted(view.waiting.tolist(), key=lambda job: (job not in self._plans, view.arrival_s[job], job)):
-            gpus = self._gpus(view, job)
-            if gpus:
-                yield Start(job, gpus=gpus)
-            if not view.refusal and gpus:
+            usable = view.is_free
+            others = [plan for other, plan in self._plans.items() if other != job]
+            end_s = view.now_s + float(self.remaining_s(view, np.array([job]))[0]) if others else 0.0
+            for kept, start_s in others:
+                usable[kept] &= end_s <= start_s
+            gpus = self._plans[job][0] if job in self._plans else np.empty(0, np.int64)
+            if not len(gpus) or not usable[gpus].all():
+                gpus = self._gpus(view, job, usable)
+            if len(gpus):
+                yield Start(job, gpus=tuple(gpus.tolist()))
                 self._plans.pop(job, None)
             elif strict and job not in self._plans:
                 return
 
     def _plan(self, view: ClusterView) -> None:
-        """Choose nodes for each job that is held until a time and has none yet, earliest start first."""
+        """Choose GPUs for each job that is held until a time and has none yet, earliest start first."""
         begin_s = view.told(BEGIN, 0.0) if len(view.held) else np.empty(0)
         planned = [job for job in view.held.tolist() if begin_s[job] > 0 and job not in self._plans]
-        if not planned or self.placement != "program":
-            return
-        running = view.running
-        ends_s = view.now_s + self.remaining_s(view, running)
-        nodes_of = [np.unique(view.cluster.node_of_gpu[view.holders == job]) for job in running.tolist()]
+        ends_s = view.now_s + self.remaining_s(view, view.running) if planned else np.empty(0)
         # arrival_s of a held job is its submission
         for start_s, job in sorted((float(view.arrival_s[job] + begin_s[job]), job) for job in planned):
-            empty = self._whole(view, job, np.ones(view.cluster.gpus, bool))
-            for held, end_s in zip(nodes_of, ends_s.tolist(), strict=True):
-                empty[held] &= end_s <= start_s
-            for plan in self._plans.values():
-                empty[plan.nodes] = False
-            if (nodes := self._nodes(view, job, empty)) is not None:
-                self._plans[job] = Plan(nodes, start_s)
+            usable = ~np.isin(view.holders, view.running[ends_s > start_s])
+            for kept, _ in self._plans.values():
+                usable[kept] = False
+            if len(gpus := self._gpus(view, job, usable)):
+                self._plans[job] = gpus, start_s
 
-    def _gpus(self, view: ClusterView, job: int) -> tuple[int, ...]:
-        """Return the GPUs on which a job starts now; () = it waits."""
-        usable, gang = usable_gpus(view, job), int(view.gpus[job])
-        cluster = view.cluster
-        others = [plan for other, plan in self._plans.items() if other != job]
-        if others:
-            end_s = view.now_s + float(self.remaining_s(view, np.array([job]))[0])
-            for plan in others:
-                if end_s > plan.start_s:
-                    usable &= ~np.isin(cluster.node_of_gpu, plan.nodes)
-        if self.placement != "program":
-            return view.where(job, self.placement)
-        servers, rest = divmod(gang, int(cluster.nodes["gpus"].max()))
-        if rest or servers > self._whole(view, job, np.ones(cluster.gpus, bool)).sum():
-            return packed(cluster, usable, gang)
-        empty = self._whole(view, job, usable)
-        if job in self._plans and empty[self._plans[job].nodes].all():
-            nodes: np.ndarray | None = self._plans[job].nodes
-        else:
-            nodes = self._nodes(view, job, empty)
-        return () if nodes is None else tuple(np.flatnonzero(np.isin(cluster.node_of_gpu, nodes)).tolist())
-
-    def _whole(self, view: ClusterView, job: int, usable: np.ndarray) -> np.ndarray:
-        """Boolean [N]: whether all GPUs of each node of the largest size are usable for a job."""
-        nodes = view.cluster.nodes
+    def _gpus(self, view: ClusterView, job: int, usable: np.ndarray) -> np.ndarray:
+        """Return the GPUs of ``usable`` that a job gets; empty = it waits."""
+        cluster, nodes = view.cluster, view.cluster.nodes
+        size = nodes["gpus"].max()
+        servers, rest = divmod(int(view.gpus[job]), int(size))
+        if rest or servers > (nodes["gpus"] == size).sum():
+            return np.array(view.where(job, "pack", usable), np.int64)
         able = view.able_gpus(np.array([job]))
-        count = np.bincount(
-            view.cluster.node_of_gpu[usable if able is None else usable & able[0]], minlength=len(nodes)
-        )
-        whole: np.ndarray = (count == nodes["gpus"]) & (nodes["gpus"] == nodes["gpus"].max())
-        return whole
-
-    def _nodes(self, view: ClusterView, job: int, empty: np.ndarray) -> np.ndarray | None:
-        """Return the nodes of the program's solution for a job on ``empty`` nodes; None = there is none."""
-        nodes, gang = view.cluster.nodes, int(view.gpus[job])
-        servers, rest = divmod(gang, int(nodes["gpus"].max()))
-        if rest or servers > empty.sum():
-            return None
-        racks = nodes["rack"]
-        found = layout(np.bincount(racks[empty], minlength=len(view.cluster.racks)), self._matrix(view, job, servers))
+        there = cluster.node_of_gpu[usable if able is None else usable & able[0]]
+        empty = np.flatnonzero(np.bincount(there, minlength=len(nodes)) == size)
+        racks = nodes["rack"][empty]
+        found = layout(np.bincount(racks, minlength=len(cluster.racks)), self._matrix(view, job, servers))
         if found is None:
-            return None
-        chosen = [np.flatnonzero(empty & (racks == rack))[:count] for rack, count in enumerate(found.tolist()) if count]
-        return np.concatenate(chosen)
+            return np.empty(0, np.int64)
+        place = np.arange(len(empty)) - np.searchsorted(racks, racks)  # of each node in its rack
+        return np.flatnonzero(np.isin(cluster.node_of_gpu, empty[place < found[racks]]))
 
     def _matrix(self, view: ClusterView, job: int, servers: int) -> Matrix:
         """Return a job of whole servers as rows of servers with consecutive ranks."""
@@ -165,9 +125,8 @@ class Arnold(EstimatingScheduler):
         if not mine.any():
             return Matrix(servers, 1, self.alpha, 1.0 - self.alpha)
         plan = plans[int(np.argmax(mine))]
+        stages = 1 if servers % plan["pp"] else int(plan["pp"])  # else stages share servers
         alpha = self.moe_alpha if plan["ep"] > 1 else self.alpha
-        if servers % plan["pp"]:  # stages share servers
-            return Matrix(servers, 1, alpha, 1.0 - alpha)
-        if plan["order"] == PIPELINE_INSIDE:
-            return Matrix(servers // int(plan["pp"]), int(plan["pp"]), alpha, 1.0 - alpha)
-        return Matrix(int(plan["pp"]), servers // int(plan["pp"]), 1.0 - alpha, alpha)
+        if plan["order"] == PIPELINE_INSIDE or stages == 1:
+            return Matrix(servers // stages, stages, alpha, 1.0 - alpha)
+        return Matrix(stages, servers // stages, 1.0 - alpha, alpha)

@@ -9,7 +9,6 @@ import numpy as np
 
 from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.baselines.hived.cells import Cell, Cells, digits, sizes_of
-from gpusched_env.baselines.usable_gpus import packed, usable_gpus
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
@@ -81,7 +80,7 @@ class HiveD(Scheduler):
 
     def _start_low(self, view: ClusterView, job: int) -> Iterator[Decision]:
         """Start a low-priority job on free GPUs that are kept for no other job."""
-        if gpus := packed(view.cluster, usable_gpus(view, job) & ~self._kept, int(view.gpus[job])):
+        if gpus := view.where(job, "pack", ~self._kept):
             yield Start(job, gpus=gpus)
 
     def _start(self, view: ClusterView, job: int) -> Iterator[Decision]:

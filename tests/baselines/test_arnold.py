@@ -7,17 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from helpers import first_starts, play, random_instance, unit_instance
+from helpers import first_starts, play, random_instance, random_workload, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.arnold.program import Matrix, layout, pods_for
-from gpusched_env.baselines.usable_gpus import packed
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
-from gpusched_env.simulator import Outcome, Simulation, simulate
+from gpusched_env.simulator import Simulation, Start, simulate
 
 
 def splits(servers: int, free: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -113,25 +112,28 @@ def test_a_planned_job_does_not_wait_for_kept_servers_that_are_late() -> None:
     assert first_starts(instance, "arnold") == [0, 120, 130]
 
 
-def test_gangs_that_no_whole_servers_hold_are_placed_by_best_fit() -> None:
-    instance = random_instance(3, 60, Cluster.parse("4x4/2"))
-    log = play(instance, "arnold")
-    starts = log.events[log.events["kind"] == 1]
-    whole = instance.workload.jobs["gpus"][starts["job"]] % 4 == 0
-    assert 0 < whole.sum() < len(whole)
-    assert play(instance, "arnold:placement=pack").digest() == simulate(instance, make_scheduler("fifo")).digest()
+def test_gangs_that_are_no_whole_servers_are_placed_by_best_fit() -> None:
+    """Gangs of 1 to 3 GPUs on servers of 4: every decision is that of FIFO."""
+    instance = Instance(Cluster.parse("4x4/2"), random_workload(np.random.default_rng(3), 60, 3))
+    assert play(instance, "arnold").digest() == simulate(instance, make_scheduler("fifo")).digest()
+    assert len(play(random_instance(3, 60, Cluster.parse("4x4/2,3x2@V100")), "arnold").events) >= 180
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(["4x4/2", "3x4,5x2/2", "9x3/4", "1x8"]))
-def test_best_fit_in_python_is_the_rule_pack(seed: int, cluster: str) -> None:
-    simulation = Simulation(random_instance(seed, 30, Cluster.parse(cluster)))
-    scheduler = make_scheduler("fifo-skip:placement=random")
-    view = simulation.view_for(scheduler)
-    scheduler.reset(view)
-    while simulation.advance() == Outcome.DECIDE:
-        for job in view.waiting.tolist():
-            found = packed(view.cluster, view.is_free, int(view.gpus[job]))
-            assert sorted(found) == sorted(view.where(job, "pack"))
-        for decision in scheduler.decide(view):
-            simulation.apply(decision)
+@given(st.integers(0, 10**6), st.sampled_from(["pack", "consolidate", "most-free", "count"]))
+def test_a_rule_among_some_gpus_is_that_of_a_cluster_where_the_others_are_held(seed: int, rule: str) -> None:
+    """Jobs on whole servers hold what ``among`` hides; the view is as before."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.random(8) < 0.4
+    instance = unit_instance([0.0] * 9 + [1.0], [4] * 8 + [1, int(rng.integers(1, 13))], [99.0] * 10, "8x4/2")
+    empty, partly = Simulation(instance), Simulation(instance)
+    for simulation in (empty, partly):
+        simulation.advance()
+    for node in np.flatnonzero(hidden).tolist():
+        assert partly.apply(Start(node, gpus=tuple(range(4 * node, 4 * node + 4)))) == ""
+    for simulation in (empty, partly):
+        simulation.advance()
+    view, held = (one.view_for(make_scheduler("fifo")) for one in (empty, partly))
+    before = view.free_by_node.tolist(), view.free_gpus, view.is_free.tolist()
+    assert view.where(9, rule, np.repeat(~hidden, 4)) == held.where(9, rule)
+    assert before == (view.free_by_node.tolist(), view.free_gpus, view.is_free.tolist())
