@@ -55,6 +55,7 @@ class Arnold(EstimatingScheduler):
     alpha: float = 0.0
     moe_alpha: float = 0.3
     name = "arnold"
+    needs = ("spread",)
     remembers_gpus = True
     knows_node_counts = False
 
