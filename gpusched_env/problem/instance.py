@@ -16,6 +16,7 @@ from gpusched_env.network import Network, compiled_links, network_identity
 from gpusched_env.network.pairwise import ratio_matrix
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
+from gpusched_env.problem.energy import Energy
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
 from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
@@ -219,6 +220,7 @@ class Instance:
     partitions : partitions and reservations; None = every job may use every node
     tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured, on which no run depends;
         None = all
+    energy : what GPUs draw, and the power cap; None = no energy is computed
 
     Attributes
     ----------
@@ -274,8 +276,10 @@ class Instance:
         tenants: Tenants | None = None,
         partitions: Partitions | None = None,
         tracked_window: tuple[int, int] | None = None,
+        energy: Energy | None = None,
     ) -> None:
         self.cluster = cluster
+        self.energy = energy
         self.tracked_window = tracked_window
         self.tenants = tenants
         self.partitions = partitions
