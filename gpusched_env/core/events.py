@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold_back, pop, tell_dependents
-from gpusched_env.core.metering import meter
+from gpusched_env.core.metering import computes_s, meter
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
@@ -303,7 +303,8 @@ def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float)
         begin_flow(sim, number, slowest)
     else:
         r["settled_s"] = iteration_s
-        r["compute_s"] = sim.paces[r["job_class"], pace, slowest]["compute_s"] * r["compute_share"]
+        if w["meters"] > 0:
+            r["compute_s"] = computes_s(sim, number, pace)
     r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
     r["iteration_s"] = whole_iterations(sim, r["solo_s"])
     if w["sharing"]:

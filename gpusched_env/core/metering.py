@@ -39,6 +39,17 @@ def held_watts(sim: Run, number: int, state: int) -> float:
     return watts
 
 
+@kernel(lazy=True)
+def computes_s(sim: Run, number: int, pace: int) -> float:
+    """Return the compute time of a sub-step of a gang on its ``chosen`` GPUs [s], the longest over their types."""
+    r = sim.replicas[number]
+    longest_s = 0.0
+    for i in range(r["gang"] if sim.world["types"] > 1 else 1):
+        gpu_type = sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]
+        longest_s = max(longest_s, sim.paces[r["job_class"], pace, gpu_type]["compute_s"])
+    return longest_s * r["compute_share"]
+
+
 @helper
 def compute_share(sim: Run, number: int) -> float:
     """Return the share of the time of an iteration in which a gang computes."""

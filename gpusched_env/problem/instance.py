@@ -280,6 +280,8 @@ class Instance:
     ) -> None:
         self.cluster = cluster
         self.energy = energy
+        if energy is not None:
+            energy.of_types(cluster)  # refuses types without watts
         self.tracked_window = tracked_window
         self.tenants = tenants
         self.partitions = partitions
