@@ -158,7 +158,8 @@ def iteration(run: Run, plan: Plan, inside: int = 0, fitted: Constants | None = 
     inside_bytes = tp_nv + c["cp"] * sent.cp + c["ep_nv"] * sent.ep + (0.0 if spread else pp)
     stage = _compute_s(run, plan, fitted) + inside_bytes / m / nv
     crossing = (tp_nic + ep_nic + (pp if spread else 0.0)) / m / nic
-    waits = _norm(stage + crossing, sent.fsdp / m / rate, c["fsdp_norm"]) - stage - crossing
+    busy = stage + crossing
+    waits = _norm(busy, sent.fsdp / m / rate, c["fsdp_norm"]) - busy
     dp = c["dp"] * sent.dp / rate
     steps = m + (plan.pp - 1) / plan.vp
     factor = 1 + c["jitter"] * log2(max(plan.gpus / 8, 1))
