@@ -59,7 +59,7 @@ def plans(
 
     Parameters
     ----------
-    model : name of a shipped model, or a user's (:func:`read_models`)
+    model : name of a shipped model, or a user's (:func:`known_models`)
     batch : sequences of an iteration, of all GPUs together
     seq : tokens of a sequence; None = that of the model
 

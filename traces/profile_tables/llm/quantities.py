@@ -176,13 +176,18 @@ def gpus() -> Mapping[str, Gpu]:
     return _by_name(shipped("gpus.csv"), Gpu, "gpus.csv")
 
 
-def read_models(path: str | Path) -> Mapping[str, Model]:
+def known_models(path: str | Path | None = None) -> Mapping[str, Model]:
     """Return the shipped models and those of a user's CSV with the columns of :class:`Model`, which replace them."""
+    if path is None:
+        return models()
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise TraceError(f"{path}: cannot be read ({error})") from error
-    return {**models(), **_by_name(list(csv.DictReader(text.splitlines())), Model, str(path))}
+    own = _by_name(list(csv.DictReader(text.splitlines())), Model, str(path))
+    if not own:
+        raise TraceError(f"{path}: no model; give a line of columns ({', '.join(Model._fields)}), and one a model")
+    return {**models(), **own}
 
 
 def find_model(name: str, known: Mapping[str, Model] | None = None, default: Model | None = None) -> Model:
