@@ -15,8 +15,10 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.portable import arrays, draws, elementary
+from gpusched_env.problem.checkpoints import INTERVALS
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.problem.outages import OUTAGE_DTYPE, Outages, recovery_of
+from gpusched_env.problem.outages import OUTAGE_DTYPE, SHORTEST_INTERVAL_S, Outages, recovery_of
+from gpusched_env.problem.workload import CHECKPOINT_INTERVAL, Workload
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
 from gpusched_env.support.files import file_digest, toml_beside
 from gpusched_env.support.plain_data import set_fields
@@ -130,6 +132,8 @@ class Failures(Renewal):
     bursts : failures that nodes share
     path : CSV of further outages with the columns ``node`` (numbers such as ``3`` or ``0-3,8``), ``start_s``, ``end_s``
         (empty = for ever) and, if wanted, ``cause``; a relative path starts at the working directory
+    checkpoints : "daly" or "young" = jobs that name no ``checkpoint_interval_s`` save after this interval, by the size
+        of their gang; empty = after that of the scenario's semantics
     until_s : time up to which failures are drawn, at which the run ends at the latest [s]; None = the time limit of
         the scenario, or SLACK x (last arrival + GPU time of all jobs / GPUs + longest job), by their ideal run times
 
@@ -144,11 +148,14 @@ class Failures(Renewal):
     lemon_factor: float = 1.0
     bursts: tuple[Burst, ...] = ()
     path: str = ""
+    checkpoints: str = ""
     until_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         super().__post_init__()
+        if self.checkpoints and self.checkpoints not in INTERVALS:
+            raise ScenarioError(f"failures.checkpoints: {unknown_name('interval', self.checkpoints, INTERVALS)}")
         if self.until_s is not None and not 0 < self.until_s <= LATEST_S:
             raise ScenarioError(f"failures.until_s is {self.until_s!r}: give seconds > 0, at most {LATEST_S:g}")
 
@@ -179,8 +186,38 @@ class Failures(Renewal):
         found, limit_s = copy.copy(instance), self.horizon_s(instance)
         found.semantics = dataclasses.replace(instance.semantics, time_limit_s=limit_s)
         found.outages = self.draw(seed, instance.cluster, limit_s)
+        if self.checkpoints:
+            found.workload = self._with_intervals(found)
         found.recovery = recovery_of(found.workload, found.semantics, found.outages)
         return found
+
+    def between_s(self, gpus: np.ndarray, cluster: Cluster) -> np.ndarray:
+        """float64 [s]: mean time between failures of gangs of ``gpus`` GPUs on few nodes, those of the file left out."""
+        nodes = np.ceil(gpus / int(cluster.nodes["gpus"].max()))
+        rates = nodes * self.rate
+        for burst in self.bursts:
+            of_part = burst.nodes or int(cluster.racks["nodes"].max())
+            untouched = arrays.power(1.0 - burst.share, np.minimum(nodes, of_part))
+            rates = rates + np.ceil(nodes / of_part) * burst.rate * (1.0 - untouched)
+        seconds: np.ndarray = 1_000 * DAY_S / np.maximum(rates, NEVER)
+        return seconds
+
+    def _with_intervals(self, instance: Instance) -> Workload:
+        """Return the jobs with the intervals of ``checkpoints``."""
+        workload, jobs = instance.workload, instance.workload.jobs
+        rules = dataclasses.replace(instance.semantics, checkpoint_interval_s=SHORTEST_INTERVAL_S)
+        told = recovery_of(workload, rules, instance.outages)
+        if told is None or not told.cost_s.min() > 0:
+            raise ScenarioError(
+                "failures.checkpoints: checkpoints that take no time have no best interval; set "
+                "semantics.checkpoint_cost_s"
+            )
+        interval_s = INTERVALS[self.checkpoints](self.between_s(jobs["gpus"], instance.cluster), told.cost_s)
+        own = np.full(len(jobs), np.nan)
+        if CHECKPOINT_INTERVAL in workload.attributes:
+            own = workload.told(CHECKPOINT_INTERVAL)
+        interval_s = np.where(np.isnan(own), np.maximum(interval_s, SHORTEST_INTERVAL_S), own)
+        return dataclasses.replace(workload, attributes={**workload.attributes, CHECKPOINT_INTERVAL: interval_s})
 
     def draw(self, seed: int, cluster: Cluster, horizon_s: float) -> Outages:
         """Draw the outages of a seed that begin before the horizon [s].
