@@ -192,7 +192,7 @@ class Failures(Renewal):
         return found
 
     def between_s(self, gpus: np.ndarray, cluster: Cluster) -> np.ndarray:
-        """float64 [s]: mean time between failures of gangs of ``gpus`` GPUs on few nodes, those of the file left out."""
+        """float64 [s]: mean time between failures of gangs of ``gpus`` GPUs on few nodes, without a file."""
         nodes = np.ceil(gpus / int(cluster.nodes["gpus"].max()))
         rates = nodes * self.rate
         for burst in self.bursts:

@@ -349,6 +349,16 @@ class ClusterView:
         found: np.ndarray = closed[instance.node_sets.of_job[self._known(rows)]] == 0
         return found
 
+    def closes_s(self, job: int) -> np.ndarray:
+        """float64 [N] [s]: when the next planned reservation makes a job leave each node; inf = none."""
+        sets, found = self._simulation.instance.node_sets, np.full(len(self.cluster.nodes), np.inf)
+        if sets is not None:
+            times = sets.closes_s(self.semantics)
+            known = sets.planned & ~sets.drains & sets.barred[:, sets.of_job[job]] & (times > self.now_s)
+            for number in np.flatnonzero(known):
+                np.minimum(found, times[number], out=found, where=sets.reserved[number])
+        return found
+
     @property
     def limit_s(self) -> np.ndarray:
         """float64 [s]: time limit of each job: its own, else that of its partition; inf = none."""
