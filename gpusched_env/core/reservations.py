@@ -26,7 +26,7 @@ def close_nodes(sim: Run) -> tuple[int, bool]:
             if row >= 0:
                 return row, True
             if closing["step"] >= 0:
-                sim.crashes[closing["node"]] += 1
+                sim.nodes[closing["node"]]["crashes"] += 1
         else:
             w["leaving"] = 1
             for group in range(w["node_sets"]):
@@ -78,7 +78,7 @@ def job_on(sim: Run, node: int) -> int:
 @kernel(lazy=True)
 def change_node(sim: Run, node: int, step: int) -> None:
     """Let a node crash (1) or come back (-1); its GPUs that no gang holds look held while it is down."""
-    sim.nodes[node]["down"] = 1 if step > 0 else 0
+    sim.down[node] = 1 if step > 0 else 0
     begin = sim.nodes[node]["first_gpu"]
     for gpu in range(begin, begin + sim.nodes[node]["gpus"]):
         if step > 0:
@@ -105,4 +105,4 @@ def mark_gpu(sim: Run, gpu: int, old: int, new: int, change: int) -> None:
 @helper
 def is_down(sim: Run, gpu: int) -> bool:
     """Return whether the node of a GPU is down."""
-    return sim.world["recovers"] > 0 and sim.nodes[sim.gpu_node[gpu]]["down"] > 0
+    return sim.world["recovers"] > 0 and sim.down[sim.gpu_node[gpu]] > 0

@@ -531,7 +531,7 @@ class Simulation:
 
     def _never_back(self) -> str:
         """Return the numbers of the nodes that have crashed for ever, with the times of their outages."""
-        down = np.flatnonzero(self.arrays.nodes["down"][: len(self.instance.cluster.nodes)])
+        down = np.flatnonzero(self.arrays.down)
         if self.instance.outages is None or not len(down):
             return ""
         rows = self.instance.outages.rows
@@ -567,7 +567,7 @@ def _forget_outages(arrays: Run) -> None:
     """Take the outages that have not begun from the closings to come."""
     world = arrays.world
     coming = arrays.closings[world["next_closing"] : world["closings"]].copy()
-    down = arrays.nodes["down"][coming["node"]] > 0
+    down = arrays.down[coming["node"]] > 0
     first = np.zeros(len(coming), bool)
     first[np.unique(coming["node"], return_index=True)[1]] = True
     kept = coming[(coming["node"] < 0) | (down & first)]
