@@ -140,6 +140,8 @@ def test_memory_by_hand() -> None:
     assert used == (6 * held, 12 * held / 2, kept)
     full = memory(run, Plan(tp=2, pp=2, dp=2, recompute="full"))
     assert full.activations == 8192 / 2 * (2 * 16 * 2 * 4096 + 2 * (4 * 4096 + 80 * 128 + 3 * 14336))
+    interleaved = memory(run, Plan(tp=2, pp=2, vp=4, dp=2))
+    assert interleaved.activations == pytest.approx(used.activations / 2 * (2 + 1 / 4))
     sharded = memory(run, Plan(dp=8, sharding="fsdp"))
     assert sharded.parameters == 6 * run.model.parameters / 8
 
@@ -179,9 +181,9 @@ def fits(run: Run, gpus: int) -> set[Plan]:
     return found
 
 
-@pytest.mark.parametrize(("gpus", "batch"), [(8, 64), (24, 96), (48, 96)])
-def test_search_against_brute_force(gpus: int, batch: int) -> None:
-    run = make_run("llama2-13b", "H100", batch)
+@pytest.mark.parametrize(("gpus", "batch", "kv_heads"), [(8, 64, 40), (24, 96, 4), (16, 80, 2)])
+def test_search_against_brute_force(gpus: int, batch: int, kv_heads: int) -> None:
+    run = make_run(find_model("llama2-13b")._replace(kv_heads=kv_heads), "H100", batch)
     found = [option for option in find_plans(run, gpus) if not option.why_not]
     expected = fits(run, gpus)
     assert {option.plan for option in found} == expected
