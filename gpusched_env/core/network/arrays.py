@@ -80,7 +80,7 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a query adds
     contention, sharers = instance.network.contention, 0
     if contention.model == "strict-priority":
-        sharers = most // 2 + 1  # gangs of one GPU use no link
+        sharers = most // 2 + 2  # gangs of one GPU use no link; one row is free
     return dict(
         ranked=sharers,
         levels=contention.levels + 1 if sharers else 0,
