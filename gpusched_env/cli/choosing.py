@@ -133,8 +133,8 @@ class Wires:
     """Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, unless
     the scenario or --contention chooses another."""
     contention: Annotated[str | None, typer.Option(metavar="MODEL")] = None
-    """Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as kway:xi1=0.5,alpha=0.2.
-    Fields that are not given keep their values."""
+    """Contention model: none, maxmin, kway, flat, table, budget, tiers or strict-priority, with fields such as
+    kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,10 @@ import numpy as np
 
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
+    CUT_DTYPE,
     LINK_STATE_DTYPE,
     PAIR_DTYPE,
+    RANKED_DTYPE,
     ROUTE_DTYPE,
     USE_DTYPE,
     empty_network,
@@ -119,6 +121,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("changes", "<i8"),  # number of changes of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
+        ("levels", "<i8"),  # of priority (contention model "strict-priority")
         ("duplex", "<i8"),  # 1 = a row of the link table is for both directions
         ("edges", "<i8"),  # number of groups of machines with the same attachment
         ("nics", "<i8"),
@@ -368,6 +371,8 @@ class Run(Handle):
     chosen = array(np.int32, "gpus")  # ids of the GPUs of the latest placement
     links = array(LINK_STATE_DTYPE, "links")
     uses = array(USE_DTYPE, "uses")  # pairs of a replica and a link that its ring crosses
+    ranked = array(RANKED_DTYPE, "ranked")  # empty unless the contention model is "strict-priority", as is ``cuts``
+    cuts = array(CUT_DTYPE, "levels", "places_of_order")  # cheapest blocks of a beginning of the drawn order
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     ratios = array(
