@@ -99,31 +99,10 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
     return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)
 
 
-def _llm(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> Assigned:
-    """Give each job the fastest plan on its GPUs for the model, the training and the batch that its attributes name."""
-    from gpusched_env.traces.profile_tables.llm import Request, llm_profiles
-
-    missing = [name for name in ("model", "training", "batch_size") if name not in workload.attributes]
-    if missing:
-        raise WorkloadError(
-            f"profiles 'llm': workload {workload.name!r} does not say what its jobs train (no attribute "
-            f"{missing[0]!r}); the generator llm-dev does, or use 'unit'"
-        )
-    names, training = (workload.attributes[name].astype(str).tolist() for name in ("model", "training"))
-    batches = workload.told("batch_size").astype(np.int64).tolist()
-    jobs = list(zip(names, training, batches, workload.jobs["gpus"].tolist(), strict=True))
-    row_of = {job: row for row, job in enumerate(sorted(set(jobs)))}
-    requests = [
-        Request(model, batch, kind=kind, gpus=(gpus,), gpu_types=gpu_types) for model, kind, batch, gpus in row_of
-    ]
-    return llm_profiles(requests), np.array([row_of[job] for job in jobs], np.int32)
-
-
 PROFILE_RULES: Final[dict[str, Rule]] = {
     "mix": partial(_of_model, _mix),
     "unit": partial(_of_model, _unit),
     "models": partial(_of_model, _models),
-    "llm": partial(_of_model, _llm),
     **{table: partial(_of_model, partial(measured_profiles, table)) for table in MeasuredTable.SHIPPED},
     **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FittedTable.SHIPPED},
     "sia-computed": partial(_of_model, partial(computed_profiles, "sia", False)),
@@ -150,8 +129,6 @@ def assign_profiles(
 
     - "unit": an iteration takes one second and needs no communication, so run times are the same on every placement.
     - "models": like "unit", but with one profile for each value of the attribute ``model``.
-    - "llm": every job gets the fastest plan that fits on its GPUs, for the attributes ``model``, ``training``
-      ("pretrain", "sft" or "lora") and ``batch_size`` (sequences of an iteration).
     - "mix": every job draws one of nine convolutional networks uniformly, whatever its gang size.
     - "gavel" and the other tables of MeasuredTable: every job gets a model with measured rates, see
       ``measured_profiles``. "gavel:PATH": the same with another throughput file of Gavel, such as

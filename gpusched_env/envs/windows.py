@@ -190,14 +190,13 @@ class Windows:
                     "choose a scenario with sharing"
                 )
 
-    def axes(self, room: Room, semantics: Semantics, shares: bool, planned: bool) -> dict[str, int]:
-        """Return the lengths of the axes of the observation arrays (observation.registry.AXES), and three conditions.
+    def axes(self, room: Room, semantics: Semantics, shares: bool) -> dict[str, int]:
+        """Return the lengths of the axes of the observation arrays (observation.registry.AXES), and two conditions.
 
         Parameters
         ----------
         room : numbers of nodes, links and GPU types that the observation has room for
         shares : jobs may share GPUs
-        planned : gangs may have plans (Profiles.plans)
         """
         return {
             "queue": self.queue_window,
@@ -213,7 +212,6 @@ class Windows:
             "cluster": 1,
             "topology": int(room.links > 0),
             "sharing": int(shares),
-            "plans": int(planned and room.links > 0),
         }
 
 

@@ -8,5 +8,4 @@ from gpusched_env.envs.observation import (  # noqa: I001
     sharing as sharing,
     sizes as sizes,
     tenants as tenants,
-    groups as groups,
 )
