@@ -16,6 +16,7 @@ from gpusched_env.network import Network, compiled_links, network_identity
 from gpusched_env.network.pairwise import ratio_matrix
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
+from gpusched_env.problem.energy import Energy
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
 from gpusched_env.problem.outages import SHORTEST_INTERVAL_S, Outages, recovery_of
 from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
@@ -243,6 +244,7 @@ class Instance:
     tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured, on which no run depends;
         None = all
     outages : crashes of nodes; None = nodes never crash
+    energy : what GPUs draw, and the power cap; None = no energy is computed
 
     Attributes
     ----------
@@ -300,9 +302,13 @@ class Instance:
         partitions: Partitions | None = None,
         tracked_window: tuple[int, int] | None = None,
         outages: Outages | None = None,
+        energy: Energy | None = None,
     ) -> None:
         self.cluster = cluster
         self.outages = outages if outages is None or len(outages) else None
+        self.energy = energy
+        if energy is not None:
+            energy.of_types(cluster)  # refuses types without watts
         self.tracked_window = tracked_window
         self.tenants = tenants
         self.partitions = partitions
