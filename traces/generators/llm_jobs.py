@@ -21,6 +21,14 @@ EARLY_S: Final = 240.0
 FAILING: Final = (0.75, 0.09)
 
 
+class Work(NamedTuple):
+    """What a gang trains: model, how ("pretrain", "sft", "lora"), and sequences of an iteration on each GPU."""
+
+    model: str
+    training: str
+    sequences: float
+
+
 class Kind(NamedTuple):
     """Jobs of one kind.
 
@@ -29,7 +37,7 @@ class Kind(NamedTuple):
     log_run_s, log_sigma : mean and standard deviation of ln(run time [s])
     cancelled : probability that users cancel it
     priority : priority class
-    work : GPUs of a gang, at least -> models, and how they are trained ("pretrain", "sft", "lora")
+    work : models that its gangs train, equally probable
     """
 
     queue: str
@@ -39,23 +47,29 @@ class Kind(NamedTuple):
     log_sigma: float
     cancelled: float
     priority: int
-    work: dict[int, tuple[tuple[str, str], ...]]
+    work: tuple[Work, ...]
 
 
 # Shares, gangs and run times: the first 800 GPU jobs of Kalos (AcmeTrace, CC-BY-4.0); sigma = ln(p90 / p50) / 1.2816.
-# What a size is used for is not in the log (choice), nor are models. An evaluation stands for inference; its profile is
-# that of LoRA, whose exchange between GPUs is small. Cancelled: 60 % of the GPU time, nearly all of it in large gangs.
-_LLAMA_8B: Final = (("llama3.1-8b", "lora"),)
+# What a size is used for is not in the log (choice), nor are models; batches are those of measured runs, scaled to the
+# gang. An evaluation stands for inference; its profile is that of LoRA, whose exchange between GPUs is small. Users
+# cancel 60 % of the GPU time, nearly all of it in large gangs.
+_EVALUATED: Final = (Work("llama3.1-8b", "lora", 16.0),)
+_TUNED: Final = (Work("llama3.1-70b", "lora", 2.0),)
+_SMALL: Final = (Work("llama3.1-70b", "pretrain", 2.0), Work("gpt-oss-120b", "pretrain", 20.0))
+_LARGE: Final = (Work("llama3.1-405b", "pretrain", 0.5), Work("nemotron4-340b", "pretrain", 0.25))
+_EXPERTS: Final = Work("deepseek-v3-nomtp", "pretrain", 8.0)  # which does not fit on 320 H100
 KINDS: Final = (
-    Kind("debug", 0.239, {8: 191}, 5.19, 0.48, 0.01, 1, {8: (("llama3.1-8b", "sft"),)}),
-    Kind("sft", 0.024, {16: 6, 32: 13}, 9.39, 3.06, 0.62, 1, {16: (("llama3.1-70b", "lora"),)}),
-    Kind("debug", 0.111, {64: 80, 128: 9}, 6.17, 2.11, 0.25, 1, {64: (("llama3.1-70b", "pretrain"),)}),
-    Kind("pretrain", 0.031, {256: 20, 320: 5}, 9.28, 2.36, 0.62, 2, {256: (("llama3.1-405b", "pretrain"),)}),
+    Kind("debug", 0.239, {8: 191}, 5.19, 0.48, 0.01, 1, (Work("llama3.1-8b", "sft", 16.0),)),
+    Kind("sft", 0.024, {16: 6, 32: 13}, 9.39, 3.06, 0.62, 1, _TUNED),
+    Kind("debug", 0.111, {64: 80, 128: 9}, 6.17, 2.11, 0.25, 1, _SMALL),
+    Kind("pretrain", 0.0248, {256: 20}, 9.28, 2.36, 0.62, 2, (*_LARGE, _EXPERTS)),
+    Kind("pretrain", 0.0062, {320: 5}, 9.28, 2.36, 0.62, 2, _LARGE),
 )
-PRETRAIN: Final = 3  # row of KINDS
+PRETRAIN: Final = 3  # first row of KINDS that is pretraining; those after it are, too
 EVALUATIONS: Final = (
-    Kind("evaluation", 0.237, {1: 190}, 6.23, 0.66, 0.01, 0, {1: _LLAMA_8B}),
-    Kind("evaluation", 0.357, {2: 286}, 4.99, 2.08, 0.01, 0, {2: _LLAMA_8B}),
+    Kind("evaluation", 0.237, {1: 190}, 6.23, 0.66, 0.01, 0, _EVALUATED),
+    Kind("evaluation", 0.357, {2: 286}, 4.99, 2.08, 0.01, 0, _EVALUATED),
 )
 
 
@@ -82,7 +96,7 @@ def llm_dev_jobs(
     Jobs that are no evaluations arrive as a Poisson process. A pretraining job writes a checkpoint to evaluate every
     ``evaluate_every_s`` of its run time; a batch of evaluations follows each one. They are submitted with the
     pretraining job and held until it has started and that time has passed (docs/dependencies.md). Attributes: queue,
-    status, priority_class, model, training, and those of dependencies.
+    status, priority_class, model, training, batch_size (of the gang), and those of dependencies.
 
     Parameters
     ----------
@@ -106,7 +120,7 @@ def llm_dev_jobs(
         raise WorkloadError(f"max_gpus is {max_gpus}: the smallest jobs that are no evaluations have 8 GPUs")
     arrival = np.cumsum(draws.exponential(rng, jobs)) * mean_gap_s
     first = _drawn(rng, _one_of(rng, allowed, jobs), max_gpus, max_duration_s)
-    batches = np.where(first.kind == PRETRAIN, np.ceil(first.run_s / evaluate_every_s) - 1, 0)
+    batches = np.where(first.kind >= PRETRAIN, np.ceil(first.run_s / evaluate_every_s) - 1, 0)
     batches = np.minimum(batches, jobs).astype(np.int64)
     kept = int(np.searchsorted(np.cumsum(1 + least_batch * batches), jobs)) + 1  # more are never needed
     parent = np.repeat(np.arange(kept), batches[:kept])  # of each batch
@@ -157,16 +171,13 @@ def _attributes(rng: np.random.Generator, drawn: _Drawn) -> dict[str, np.ndarray
     failing = np.where(drawn.run_s <= EARLY_S, *FAILING)
     end, choice = rng.random((2, len(every)))
     state = np.where(end < failing, 2, np.where(end < failing + [one.cancelled for one in every], 1, 0))
-    gangs = drawn.gpus.tolist()
-    works = [
-        one.work[max(least for least in one.work if least <= gang)] for one, gang in zip(every, gangs, strict=True)
-    ]
-    pairs = [work[int(part * len(work))] for work, part in zip(works, choice.tolist(), strict=True)]
+    works = [one.work[int(part * len(one.work))] for one, part in zip(every, choice.tolist(), strict=True)]
     return {
         "queue": np.array([one.queue for one in every]),
         "status": np.array(STATES)[state],
         "priority_class": np.array([float(one.priority) for one in every]),
-        "model": np.array([model for model, _ in pairs]),
-        "training": np.array([training for _, training in pairs]),
+        "model": np.array([one.model for one in works]),
+        "training": np.array([one.training for one in works]),
+        "batch_size": (drawn.gpus * [one.sequences for one in works]).astype(np.int64),
         FAILS: (state == 2).astype(float),
     }
