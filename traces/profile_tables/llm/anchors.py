@@ -98,7 +98,7 @@ def correction(anchor: Anchor) -> float:
 def needs_anchor(run: Run) -> str:
     """Return why the formula alone says nothing of this run; "" = it does."""
     if run.model.experts:
-        return f"{run.model.model} is a mixture of experts, for which the formula errs by 13 to 60 %"
+        return f"{run.model.model} is a mixture of experts, for which the formula alone errs by 22 % in the median"
     if run.precision in UNFITTED:
-        return f"the rate of {run.precision} was not fitted: the formula errs by 24 % in the median"
+        return f"the rate of {run.precision} was not fitted: the formula alone errs by 24 % in the median"
     return ""

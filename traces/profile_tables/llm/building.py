@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.problem.workload import MEASURED_DTYPE, PLAN_DTYPE, Profiles
-from gpusched_env.traces.profile_tables.llm.plans import best_plan, make_run, refused, timed
+from gpusched_env.traces.profile_tables.llm.plans import best_plan, evaluate, make_run, refused, timed
 from gpusched_env.traces.profile_tables.llm.quantities import Model
 
 
@@ -39,10 +38,10 @@ class Request:
 
 
 def llm_profiles(requests: Sequence[Request]) -> Profiles:
-    """Return a profile for each request: the fastest plan that fits on each gang size and GPU type.
+    """Return a profile for each request: on each gang size, the plan that is fastest on the first type that runs it.
 
-    A gang size without such a plan has an infinite compute time. A gang that fits into one server and is spread over
-    several is taken to be in two halves.
+    On its other GPU types the gang has the same plan. Where a plan does not fit or is not known, compute times are
+    infinite. A gang that fits into one server and is spread over several is taken to be in two halves.
 
     Raises
     ------
@@ -51,34 +50,35 @@ def llm_profiles(requests: Sequence[Request]) -> Profiles:
     types = tuple(dict.fromkeys(name for request in requests for name in request.gpu_types))
     rows, measured, plans = [], [], []
     for index, request in enumerate(requests):
-        compute, memory, reasons = [math.inf] * len(types), 0.0, []
-        for gpu_type in request.gpu_types:
-            column = types.index(gpu_type)
-            told = request.batch, request.seq, request.precision, request.kind
-            run = make_run(request.model, gpu_type, *told)
-            for gpus in sorted(set(request.gpus)):
-                option = best_plan(run, gpus, request.release)
-                if option is None:
-                    reasons.append(f"{gpus} {gpu_type}: {refused(run, gpus, request.release)}")
-                    measured.append((index, column, gpus, MACHINE, math.inf, 0.0))
+        told = request.batch, request.seq, request.precision, request.kind
+        runs = {name: make_run(request.model, name, *told) for name in request.gpu_types}
+        compute, memory = np.full(len(types), np.inf), 0.0
+        for gpus in sorted(set(request.gpus)):
+            best = [option for run in runs.values() if (option := best_plan(run, gpus, request.release))]
+            for name, run in runs.items():
+                place = index, types.index(name), gpus
+                option = evaluate(run, best[0].plan, request.release) if best else None
+                if option is None or option.why_not:
+                    measured.append((*place, MACHINE, np.inf, 0.0))
                     continue
-                plan, halves = option.plan, gpus // 2 if 1 < gpus <= run.gpu.domain else 0
-                measured.append((index, column, gpus, MACHINE, option.compute_s, option.communication_s))
-                spread = timed(run, plan, request.release, halves)[0]
+                measured.append((*place, MACHINE, option.compute_s, option.communication_s))
+                halves = gpus // 2 if 1 < gpus <= run.gpu.domain else 0
+                spread = timed(run, option.plan, request.release, halves)[0]
                 if halves:
-                    measured.append((index, column, gpus, RACK, *spread[:2]))
-                plans.append((index, gpus, plan.tp, plan.cp, plan.ep, plan.dp, plan.pp, 0, *spread[2:]))
-                compute[column] = (
-                    min(compute[column], option.compute_s) if compute[column] < math.inf else option.compute_s
-                )
+                    measured.append((*place, RACK, *spread[:2]))
+                if not plans or plans[-1][:2] != (index, gpus):
+                    tp, pp, _, cp, ep, dp, *_ = option.plan
+                    plans.append((index, gpus, tp, cp, ep, dp, pp, 0, *spread[2:]))
+                if np.isinf(compute[place[1]]):
+                    compute[place[1]] = option.compute_s
                 memory = max(memory, option.memory_bytes)
-        if not any(map(math.isfinite, compute)):
-            raise WorkloadError(f"{request.name}: no gang can run; {'; '.join(reasons)}")
-        rows.append(
-            dict(name=request.name, batch=request.batch, gradient_bytes=0.0, memory_bytes=memory, skew=0.0,
-                 overlap=1.0, compute_s=compute)
-        )  # fmt: skip
-    plain = Profiles.from_rows(rows, types)
-    return Profiles(
-        plain.rows, plain.compute_s, types, np.array(measured, MEASURED_DTYPE), plans=np.array(plans, PLAN_DTYPE)
-    )
+        if np.isinf(compute).all():
+            why = (
+                f"{n} {name}: {refused(run, n, request.release)}" for name, run in runs.items() for n in request.gpus
+            )
+            raise WorkloadError(f"{request.name}: no gang can run; {'; '.join(why)}")
+        plain = dict(gradient_bytes=0.0, skew=0.0, overlap=1.0, batch=request.batch)
+        rows.append(dict(name=request.name, memory_bytes=memory, compute_s=compute, **plain))
+    made = Profiles.from_rows(rows, types)
+    tables = np.array(measured, MEASURED_DTYPE), np.array(plans, PLAN_DTYPE)
+    return Profiles(made.rows, made.compute_s, types, tables[0], plans=tables[1])

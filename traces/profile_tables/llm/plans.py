@@ -144,17 +144,25 @@ def stage_layers(model: Model, pp: int) -> int:
 
 def evaluate(run: Run, plan: Plan, release: str = "") -> Option:
     """Return a plan with its seconds and memory, recomputing as little as fits."""
+    reason, used = "", 0.0
     for recompute in RECOMPUTE:
         plan = plan._replace(recompute=recompute)
-        used = memory(run, plan)
-        reason = why_not(run, plan, used)
+        parts = memory(run, plan)
+        reason, used = why_not(run, plan, parts), parts.all
         if not reason:
-            times, basis = timed(run, plan, release)
-            if basis == ROUGH and plan.sharding == "fsdp" and plan.gpus > run.gpu.domain:
-                reason = f"FSDP beyond an NVLink domain ({run.gpu.domain} GPUs) needs a measured row of this plan"
-                break
-            return Option(plan, sum(times[:2]), *times[:2], used.all, basis)
-    return Option(plan, math.inf, math.inf, math.inf, used.all, why_not=reason)
+            break
+    if not reason:
+        times, basis = timed(run, plan, release)
+        if basis != ROUGH or not (reason := _unmeasured(run, plan)):
+            return Option(plan, sum(times[:2]), *times[:2], used, basis)
+    return Option(plan, math.inf, math.inf, math.inf, used, why_not=reason)
+
+
+def _unmeasured(run: Run, plan: Plan) -> str:
+    """Return why the formula alone says nothing of a plan; "" = it does."""
+    if plan.sharding == "fsdp" and plan.gpus > run.gpu.domain:
+        return f"FSDP beyond an NVLink domain ({run.gpu.domain} GPUs) needs a measured row of this plan"
+    return needs_anchor(run)
 
 
 def timed(run: Run, plan: Plan, release: str = "", inside: int = 0) -> tuple[Times, str]:

@@ -28,8 +28,8 @@ class Model(NamedTuple):
     heads: int
     kv_heads: int
     head_dim: int  # of queries and keys; with latent attention, its part without position
-    ffn: int  # of a dense layer
     vocab: int
+    ffn: int = 0  # of a dense layer
     alias: str = ""
     gated: int = 1  # 1 = SwiGLU, three matrices; 0 = two
     tied: int = 0  # 1 = the embedding is the head
@@ -233,6 +233,7 @@ def row_of(row: Mapping[str, Any], kind: Any, where: str) -> Any:
         except ValueError as error:
             what = "a whole number" if of_type is int else "a number"
             raise TraceError(f"{where}, column {name}: {text!r} is not {what}") from error
-        if of_type is not str and not 0 <= values[name] < math.inf:
-            raise TraceError(f"{where}, column {name}: {text} must be at least 0 and finite")
+        least = int(of_type is int and name not in kind._field_defaults)
+        if of_type is not str and not least <= values[name] < math.inf:
+            raise TraceError(f"{where}, column {name}: {text} must be at least {least} and finite")
     return kind(**values)
