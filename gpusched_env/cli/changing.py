@@ -1,4 +1,4 @@
-"""What options change of a scenario, whose name then says so: the network, the cost of preemption, sharing."""
+"""What options change of a scenario, whose name then says so: the network, the cost of preemption, sharing, energy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.network import NETWORK_PRESETS, Contention
+from gpusched_env.problem.energy import DEFAULT, Energy
 from gpusched_env.problem.instance import PREEMPTION_COSTS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.files import sharing_from_dict
@@ -100,6 +101,19 @@ def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
     if source:
         data["interference"] = {"source": "constant"} | source
     return scenario.replace(sharing=sharing_from_dict(data, "--sharing"), name=name)
+
+
+def with_energy(scenario: Scenario, text: str | None) -> Scenario:
+    """Return the scenario with other watts, prices, sleep or cap; ``default`` = the fields that it has."""
+    if text is None:
+        return scenario
+    try:
+        fields = {} if text == DEFAULT else _values(text)
+    except ValueError as error:
+        raise GpuschedError(f"--energy {text}: {error}; write default, or price=prices.csv,carbon=400") from None
+    fields |= {name: split_assignments(text, "")[name] for name in ("price", "carbon", "cap_w") if name in fields}
+    own = {} if scenario.energy is None else scenario.energy.as_dict()
+    return scenario.replace(energy=build(Energy, own | fields, "--energy"), name=f"{scenario.name} + energy {text}")
 
 
 def _values(text: str) -> dict[str, Any]:

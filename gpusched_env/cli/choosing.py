@@ -133,8 +133,8 @@ class Wires:
     """Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, unless
     the scenario or --contention chooses another."""
     contention: Annotated[str | None, typer.Option(metavar="MODEL")] = None
-    """Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as kway:xi1=0.5,alpha=0.2.
-    Fields that are not given keep their values."""
+    """Contention model: none, maxmin, kway, flat, table, budget, tiers or strict-priority, with fields such as
+    kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +159,9 @@ class Problem(Jobs, Wires):
     """Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as source=synthetic,seed=1
     or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields that are not given keep their
     values. none = one job per GPU."""
+    energy: Annotated[str | None, typer.Option(metavar="FIELD=VALUE,...|default")] = None
+    """Compute energy (docs/energy.md): default = the package's watts of GPUs; watts=FILE, price=FILE|NUMBER,
+    carbon=FILE|NUMBER, sleep_after_s=600,sleep_w=0, cap_w=FILE|NUMBER. Fields that are not given keep their values."""
     profiles: Annotated[str | None, typer.Option(metavar="RULE")] = None
     """Models for jobs without one: unit = equal run times on every GPU type and placement, the default of a log without
     --scenario; mix (V100), gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...)
@@ -183,12 +186,13 @@ class Problem(Jobs, Wires):
 
     def chosen(self) -> Scenario:
         """Return the scenario; its name tells what was changed."""
-        from gpusched_env.cli.changing import with_network, with_preemption_cost, with_sharing
+        from gpusched_env.cli.changing import with_energy, with_network, with_preemption_cost, with_sharing
         from gpusched_env.cli.parsing import chosen_scenario
 
         found = chosen_scenario(self.scenario, self.workload, self.cluster, self.changes())
         found = with_network(found, self.network, self.contention)
-        return with_sharing(with_preemption_cost(found, self.preemption_cost), self.sharing)
+        found = with_sharing(with_preemption_cost(found, self.preemption_cost), self.sharing)
+        return with_energy(found, self.energy)
 
 
 @dataclass(frozen=True, kw_only=True)

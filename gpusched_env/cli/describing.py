@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Log format -> the generator calibrated on that log, where their names differ
 CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}
+LLM_DEV: Final = "llm-dev"  # generator whose jobs are compared with what is published of Kalos
 CALIBRATED_JOBS: Final = 50_000  # jobs drawn from a calibrated generator if --jobs is not given
 
 
@@ -80,6 +81,8 @@ def describe(
     picture = Picture(workload, None, found.start_hour, machines.gpus if machines else None)
     if calibration is not None:
         picture = _beside(picture, calibration, seed if source == SYNTHETIC + calibration else None, jobs.max_gpus)
+    elif found.kind == LLM_DEV:
+        picture = _beside_acme(picture, seed)
     _show(picture, found.title, plot)
 
 
@@ -91,8 +94,11 @@ def _show(picture: Picture, title: str, plot: Path | None) -> None:
     for table in (class_table(picture.workload), *group_tables(picture.workload)):
         print()
         show(table)
-    if picture.calibration is not None:
-        show(fit_table(picture.checks), f"\ncompared with {picture.calibration.log} ({picture.judged})")
+    if picture.checks:
+        from gpusched_env.traces.generators.llm_shares import SOURCES
+
+        log = SOURCES if picture.calibration is None else picture.calibration.log
+        show(fit_table(picture.checks), f"\ncompared with {log} ({picture.judged})")
     if plot is not None:
         from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
 
@@ -143,6 +149,14 @@ def _beside(picture: Picture, name: str, seed: int | None, max_gpus: int | None)
         measured = measure_generator(name, seed, max_gpus=max_gpus)
         judged = "medians of 40 draws of 50,000 jobs"
     return dataclasses.replace(picture, calibration=log, checks=acceptance(measured, log), judged=judged)
+
+
+def _beside_acme(picture: Picture, seed: int) -> Picture:
+    """Compare draws of the generator of jobs of LLMs with what is published of Acme's Kalos."""
+    from gpusched_env.traces.generators.llm_shares import DRAWS, JOBS, compare, measure_llm_dev
+
+    judged = f"medians of {DRAWS} draws of {JOBS:,} jobs"
+    return dataclasses.replace(picture, checks=compare(measure_llm_dev(seed)), judged=judged)
 
 
 def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:

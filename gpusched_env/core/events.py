@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold_back, pop, tell_dependents
+from gpusched_env.core.metering import computes_s, meter
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
@@ -302,6 +303,8 @@ def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float)
         begin_flow(sim, number, slowest)
     else:
         r["settled_s"] = iteration_s
+        if w["meters"] > 0:
+            r["compute_s"] = computes_s(sim, number, pace)
     r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
     r["iteration_s"] = whole_iterations(sim, r["solo_s"])
     if w["sharing"]:
@@ -369,8 +372,9 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     number = sim.running[w["running"]]
     tier, pace, slowest = placed(sim, kind, 0, gang)
     iteration_s = sim.paces[kind, pace, slowest]["iteration_s"]
+    compute_s = 0.0
     if taken > gang:
-        tier, iteration_s = placed_copies(sim, kind, gang, taken)
+        tier, iteration_s, compute_s = placed_copies(sim, kind, gang, taken)
     hold(sim, number, taken)
     r = sim.replicas[number]
     r["job"] = row
@@ -395,6 +399,8 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     if again:
         r["since_s"] = max(r["since_s"], sim.ready[row])
     set_rate(sim, number, pace, slowest, iteration_s)
+    if taken > gang:
+        r["compute_s"] = compute_s
     set_end(sim, number, r["since_s"])
     r["sequence"] = w["starts"]
     w["starts"] += 1
@@ -635,6 +641,8 @@ def elapse(sim: Run, until_s: float) -> None:
     w = sim.world
     seconds = until_s - w["clock_s"]
     if seconds > 0.0:
+        if w["meters"] > 0 and w["entered"] > 0:
+            meter(sim, until_s)
         w["job_seconds"] += seconds * (w["entered"] - w["finished"])
         w["slowdown_seconds"] += seconds * w["slowdown_weight"]
         w["busy_gpu_seconds"] += seconds * (w["gpus"] - w["free_gpus"])

@@ -10,8 +10,10 @@ import numpy as np
 
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
+    CUT_DTYPE,
     LINK_STATE_DTYPE,
     PAIR_DTYPE,
+    RANKED_DTYPE,
     ROUTE_DTYPE,
     USE_DTYPE,
     empty_network,
@@ -21,6 +23,7 @@ from gpusched_env.core.network.arrays import (
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.problem.cluster import RACK_DTYPE, TIERS_WITH_SLOTS, Cluster
 from gpusched_env.problem.dependencies import Holds
+from gpusched_env.problem.energy import METERS, SERIES_DTYPE, STATES
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import PLAN_DTYPE
 
@@ -120,6 +123,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("changes", "<i8"),  # number of changes of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
+        ("levels", "<i8"),  # of priority (contention model "strict-priority")
         ("duplex", "<i8"),  # 1 = a row of the link table is for both directions
         ("edges", "<i8"),  # number of groups of machines with the same attachment
         ("nics", "<i8"),
@@ -137,6 +141,11 @@ WORLD_DTYPE: Final = whole_lines(
         ("gpu_depth_s", "<f8"),  # [s] of the pipeline on one machine; -1 = latencies are those of steps
         ("nic_depth_s", "<f8"),  # [s] of the pipeline on several
         ("planned", "<i8"),  # 1 = some gang has a plan
+        # energy (core/metering.py)
+        ("meters", "<i8"),  # number of meters; 0 = none runs
+        ("sleep_after_s", "<f8"),  # [s] inf = machines never sleep
+        ("sleep_w", "<f8"),  # [W] of a GPU of a machine that sleeps
+        ("wake_j", "<f8"),  # [J] of a machine that wakes
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(
@@ -277,6 +286,13 @@ DUE_DTYPE: Final = np.dtype(
         ("kind", "<i4"),  # kind of the event
     ]
 )
+METER_DTYPE: Final = np.dtype(
+    [
+        ("total", "<f8"),  # what it shows, in its unit
+        ("at", "<i8"),  # row of ``series`` that holds at the present time
+        ("end", "<i8"),  # end of its rows of ``series``; none = it does not run
+    ]
+)
 BUSY_DTYPE: Final = np.dtype(
     [
         ("busy_s", "<f8"),  # [s] for which gangs have held the GPU, without the present period
@@ -370,6 +386,8 @@ class Run(Handle):
     chosen = array(np.int32, "gpus")  # ids of the GPUs of the latest placement
     links = array(LINK_STATE_DTYPE, "links")
     uses = array(USE_DTYPE, "uses")  # pairs of a replica and a link that its ring crosses
+    ranked = array(RANKED_DTYPE, "ranked")  # empty unless the contention model is "strict-priority", as is ``cuts``
+    cuts = array(CUT_DTYPE, "levels", "places_of_order")  # cheapest blocks of a beginning of the drawn order
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     plans = array(PLAN_DTYPE, "planned_classes")  # of each job class, gpus 0 = none; empty if no gang has a plan
@@ -398,6 +416,10 @@ class Run(Handle):
     latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
     ready = array(np.float64, "restarts")  # [s] end of the last start of each job; empty if gangs do not all restart
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
+    meters = array(METER_DTYPE, "meters")  # in the order of METERS
+    series = array(SERIES_DTYPE, "series")  # of all meters
+    watts = array(np.float64, "meter_types", "states")  # [W] of a GPU
+    idle_since_s = array(np.float64, "meter_nodes", fill=np.inf)  # [s] since when a node has no gang; inf = it has one
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
@@ -467,9 +489,20 @@ def lengths(instance: Instance) -> dict[str, int]:
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
+        **_meter_lengths(instance),
         **_set_lengths(instance),
         **network_sizes(instance),
     }
+
+
+def _meter_lengths(instance: Instance) -> dict[str, int]:
+    """Return the lengths of the axes of the arrays about energy; 0 without energy."""
+    lengths = dict.fromkeys(("meters", "series", "meter_types", "states", "meter_nodes"), 0)
+    if (energy := instance.energy) is not None:
+        types, nodes = len(instance.cluster.gpu_types), len(instance.cluster.nodes)
+        lengths |= {"meters": len(METERS), "series": sum(map(len, energy.meters.values())), "states": len(STATES)}
+        lengths |= {"meter_types": types, "meter_nodes": nodes}
+    return lengths
 
 
 def _set_lengths(instance: Instance) -> dict[str, int]:
@@ -548,6 +581,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         world["parted"] = len(instance.classes)
         parts = state.parts[b, : len(instance.classes)]
         parts["gpus"], parts["most"] = (column[instance.class_counts] for column in (counts.part, counts.most))
+    if instance.energy is not None:
+        _fill_meters(state, b, instance)
     if instance.holds is not None:
         _fill_holds(state, b, instance.holds)
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
@@ -619,6 +654,21 @@ def _fill_paces(state: State, b: int, instance: Instance) -> None:
         rows["shape"] = shapes.keys[:, :, None]
         for name in ("iteration_s", "compute_s", "communication_s"):
             rows[name] = getattr(shapes, name)
+
+
+def _fill_meters(state: State, b: int, instance: Instance) -> None:
+    energy, world = instance.energy, state.world[b]
+    assert energy is not None
+    world["meters"], world["sleep_after_s"] = len(METERS), energy.sleep_after_s
+    world["sleep_w"], world["wake_j"] = energy.sleep_w or 0.0, energy.wake_j
+    watts = energy.of_types(instance.cluster)
+    state.watts[b, : len(watts), : len(STATES)] = watts
+    end = 0
+    for meter, name in zip(state.meters[b], METERS, strict=True):
+        rows = energy.meters.get(name, ())
+        state.series[b, end : end + len(rows)] = rows
+        meter["at"] = end
+        meter["end"] = end = end + len(rows)
 
 
 def _fill_holds(state: State, b: int, told: Holds) -> None:

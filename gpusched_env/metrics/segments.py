@@ -120,24 +120,41 @@ def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
     If jobs share GPUs, also multiply ``compute_s`` by the slowdown by the gang's company, averaged over the iterations.
     """
+    segment, begin, until, pace, stretch = _at_rates(instance, log, table)
+    iterations = (until - begin) / pace
+    done = np.bincount(segment, iterations, minlength=len(table))
+    first = np.ones(len(segment), bool)
+    first[1:] = segment[1:] != segment[:-1]
+    table["iteration_s"][segment[first]] = pace[first]
+    moved = done > 0
+    table["iteration_s"][moved] = productive_s(table)[moved] / done[moved]
+    if instance.gpu_jobs > 1:
+        stretched = np.bincount(segment, iterations * stretch, minlength=len(table))
+        table["compute_s"][moved] *= stretched[moved] / done[moved]
+
+
+def _at_rates(instance: Instance, log: EventLog, table: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the intervals of constant rate: segment, begin and end of progress, iteration time [s], slowdown."""
     events = log.events
     rates, segment = rates_told(log, table)
     until = table["stop_s"][segment].copy()
     same = segment[1:] == segment[:-1]
     until[:-1][same] = events["time_s"][rates[1:]][same]
     begin = np.maximum(events["time_s"][rates], table["progress_s"][segment])
-    pace = events["value"][rates]
-    iterations = np.maximum(until - begin, 0.0) / pace
-    done = np.bincount(segment, iterations, minlength=len(table))
-    first = np.ones(len(rates), bool)
-    first[1:] = ~same
-    table["iteration_s"][segment[first]] = pace[first]
-    moved = done > 0
-    table["iteration_s"][moved] = productive_s(table)[moved] / done[moved]
+    stretch = np.ones(len(rates))
     if instance.gpu_jobs > 1:
         stretch = slowdowns(instance, log, table).at(segment, events["time_s"][rates])
-        stretched = np.bincount(segment, iterations * stretch, minlength=len(table))
-        table["compute_s"][moved] *= stretched[moved] / done[moved]
+    return segment, begin, np.maximum(until, begin), events["value"][rates], stretch
+
+
+def compute_shares(instance: Instance, log: EventLog, table: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the intervals in which segments make progress: segment, begin, end [s], share of time that is compute."""
+    if not (log.events["kind"] == RATE).any():
+        begin, until = table["progress_s"], np.maximum(table["stop_s"], table["progress_s"])
+        return np.arange(len(table)), begin, until, table["compute_s"] / table["iteration_s"]
+    segment, begin, until, pace, stretch = _at_rates(instance, log, table)
+    alone_s = _seconds_per_iteration(instance, log)["compute_s"][table["start_event"]]
+    return segment, begin, until, alone_s[segment] * stretch / pace
 
 
 def _following(

@@ -1,7 +1,7 @@
 """Which bytes a gang that trains an LLM sends over which links, by the plan of its parallel groups (PLAN_DTYPE).
 
-The ranks of a gang are its GPUs in the order of racks, machines and slots. The GPUs of a pipeline stage have places, from
-0, in the order of their ranks. With t = ``tp``, place p belongs
+The ranks of a gang are its GPUs in the order of racks, machines and slots. The GPUs of a pipeline stage have places,
+from 0, in the order of their ranks. With t = ``tp``, place p belongs
 
 * to the tensor-parallel group p // t. Its members gather A bytes: inside each of its S machines, and in a ring over
   them, in which each machine sends A (S-1)/S to the next
@@ -11,8 +11,8 @@ The ranks of a gang are its GPUs in the order of racks, machines and slots. The 
 and sends to the same place of the next and of the previous stage, in a circle, as interleaved stages do.
 
 A gang is one flow, whose rate is that of the machine that sends most bytes, V. A link that carries b of its bytes has
-the weight b / V. The kernels (``core/network/flows.py``) find the weights of each placement; the functions here tell the
-bytes of one placement, and the time on an idle network.
+the weight b / V. The kernels (``core/network/flows.py``) find the weights of each placement; the functions here tell
+the bytes of one placement, and the time on an idle network.
 """
 
 from __future__ import annotations

@@ -39,6 +39,11 @@ REQUESTED: Final = (
 )
 GPU_TYPES: Final = "gpu_types"  # attribute: types of which each job asks for one, with | between them; empty = any
 START_LATENCY: Final = "start_latency_s"  # attribute: [s] without progress after the first start, besides start_s
+CHECKPOINT_INTERVAL: Final = "checkpoint_interval_s"  # attributes (gpusched_env.problem.outages): as in Semantics
+CHECKPOINT_COST: Final = "checkpoint_cost_s"
+FAILS_AFTER: Final = "fails_after_s"  # [s] of service after which each attempt fails, with | between attempts
+ATTEMPTS: Final = "attempts"  # number of such failures after which the job ends; 0 = it never gives up
+RECOVERY: Final = (CHECKPOINT_INTERVAL, CHECKPOINT_COST, FAILS_AFTER, ATTEMPTS)
 TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.problem.tenants)
 JOB_DTYPE: Final = np.dtype(
     [
@@ -529,7 +534,7 @@ class Workload:
             digest.update(b"sizes")
             digest.update(self.sizes.group.tobytes())
             digest.update(self.sizes.options.tobytes())
-        for name in (*REQUESTED, TENANT, GPU_TYPES, START_LATENCY):
+        for name in (*REQUESTED, TENANT, GPU_TYPES, START_LATENCY, *RECOVERY):
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
         if len(self.edges):

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.core import planning, queries
 from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_number, shares_by
-from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.placement.taking import FREE, RESERVED
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
@@ -430,10 +430,27 @@ class ClusterView:
         """Return whether the placement rule ``rule`` finds GPUs for the waiting job ``job`` now."""
         return bool(queries.can_place(self._arrays, job, rule_number(rule)))
 
-    def where(self, job: int, rule: str = "pack") -> tuple[int, ...]:
-        """Return the ids of the GPUs that ``rule`` would give the waiting job ``job`` now; empty if it finds none."""
-        count = queries.find_place(self._arrays, job, rule_number(rule))
+    def where(self, job: int, rule: str = "pack", among: np.ndarray | None = None) -> tuple[int, ...]:
+        """Return the ids of the GPUs that ``rule`` would give the waiting job ``job`` now; empty if it finds none.
+
+        ``among`` : Boolean [G], GPUs that the rule may use; None = all
+        """
+        hidden = np.empty(0, np.int64) if among is None else np.flatnonzero(self.is_free & ~among)
+        self._hide(hidden, RESERVED, -1)
+        try:
+            count = queries.find_place(self._arrays, job, rule_number(rule))
+        finally:
+            self._hide(hidden, FREE, 1)
         return tuple(self._arrays.chosen[:count].tolist())
+
+    def _hide(self, gpus: np.ndarray, mark: int, step: int) -> None:
+        """Mark free GPUs, and count them out or in."""
+        sim, cluster = self._arrays, self.cluster
+        nodes = cluster.node_of_gpu[gpus]
+        sim.holder[gpus] = mark
+        np.add.at(sim.free, nodes, step)
+        np.add.at(sim.free, len(cluster.nodes) + cluster.nodes["rack"][nodes], step)
+        self._world["free_gpus"] += step * len(gpus)
 
     def list_schedule(
         self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False
