@@ -59,3 +59,16 @@ def test_the_rule_says_what_it_needs() -> None:
     workload = Workload.from_columns([0.0], [8], [60.0])
     with pytest.raises(WorkloadError, match=r"'llm': .*no attribute 'model'.*generator llm-dev"):
         assign_profiles(workload, "llm", np.random.default_rng(0), ("H100",))
+
+
+def test_scattered_gangs_are_slower() -> None:
+    """A 405B gang alone: on scattered GPUs its groups share NICs and uplinks."""
+    scenario = get_scenario("llm-1024-h100-v0")
+    drawn = scenario.instance(1)
+    row = int(np.argmax(drawn.workload.jobs["gpus"] == 256))
+    alone = Instance(drawn.cluster, drawn.workload.select(np.array([row])), drawn.network, drawn.semantics)
+    took = {}
+    for rule in ("rails", "pack", "spread", "random"):
+        took[rule] = job_times(alone, simulate(alone, make_scheduler(f"fifo:placement={rule}")))["finish_s"][0]
+    assert took["rails"] <= took["pack"] * (1 + 1e-9) < took["spread"]
+    assert took["rails"] < took["random"]
