@@ -94,15 +94,15 @@ def llm_dev_jobs(
     """Draw jobs like those of Acme's cluster Kalos (Hu et al., NSDI 2024): pretraining, SFT, debugging, evaluations.
 
     Jobs that are no evaluations arrive as a Poisson process. A pretraining job writes a checkpoint to evaluate every
-    ``evaluate_every_s`` of its run time; a batch of evaluations follows each one. They are submitted with the
-    pretraining job and held until it has started and that time has passed (docs/dependencies.md). Attributes: queue,
+    ``evaluate_every_s`` of its run time, and a batch of evaluations follows each one: they are submitted when it is due
+    if the job starts at once, and held until the job has run for so long (docs/dependencies.md). Attributes: queue,
     status, priority_class, model, training, batch_size (of the gang), and those of dependencies.
 
     Parameters
     ----------
     max_gpus : larger gangs are left out, at least 8; below 256, there is no pretraining and there are no evaluations
     mean_gap_s : mean time between jobs that are no evaluations [s]; 5,270 in the log
-    evaluate_every_s : time between evaluated checkpoints [s] (choice: a day gives the log's share of small jobs)
+    evaluate_every_s : time between evaluated checkpoints, >= 600 [s] (choice: a day gives the log's small jobs)
     least_batch, most_batch : evaluations of a checkpoint, uniform, bounds included (choice)
     max_duration_s : largest run time [s], of Kalos 7.2 days
 
@@ -110,7 +110,7 @@ def llm_dev_jobs(
     -----
     A run time ends as the status says: that of a failed job is its time to failure. Approximations: checkpoints are due
     at the pace of the ideal placement, counted from the first start, so a gang that is slowed, preempted or hit by a
-    failure is evaluated too early; the last batch may be cut, to draw ``jobs`` jobs.
+    failure is evaluated too early; a scenario's ``load`` scales submissions, but not these times.
     """
     _check(
         least_batch, most_batch, mean_gap_s=mean_gap_s, evaluate_every_s=evaluate_every_s, max_duration_s=max_duration_s
@@ -121,27 +121,39 @@ def llm_dev_jobs(
     arrival = np.cumsum(draws.exponential(rng, jobs)) * mean_gap_s
     first = _drawn(rng, _one_of(rng, allowed, jobs), max_gpus, max_duration_s)
     batches = np.where(first.kind >= PRETRAIN, np.ceil(first.run_s / evaluate_every_s) - 1, 0)
-    batches = np.minimum(batches, jobs).astype(np.int64)
-    kept = int(np.searchsorted(np.cumsum(1 + least_batch * batches), jobs)) + 1  # more are never needed
-    parent = np.repeat(np.arange(kept), batches[:kept])  # of each batch
-    due_s = evaluate_every_s * (1 + np.arange(len(parent)) - np.searchsorted(parent, parent))
+    parent, delay_s = _due(arrival, np.minimum(batches, jobs), evaluate_every_s, int(least_batch))
     of_batch = np.repeat(np.arange(len(parent)), rng.integers(least_batch, most_batch, len(parent), endpoint=True))
     shares = {len(KINDS) + row: kind.share for row, kind in enumerate(EVALUATIONS)}
     second = _drawn(rng, _one_of(rng, shares, len(of_batch)), max_gpus, max_duration_s)
-    of = np.concatenate([np.arange(kept), parent[of_batch]])
-    order = np.argsort(of, kind="stable")[:jobs]  # each pretraining job before its evaluations
-    of, delay_s = of[order], np.concatenate([np.zeros(kept), due_s[of_batch]])[order]
-    both = _Drawn(*(np.concatenate([one[:kept], other])[order] for one, other in zip(first, second, strict=True)))
-    before = zip(np.searchsorted(of, of).tolist(), delay_s.tolist(), strict=True)
-    texts = [f"after:{row}+{delay:.3f}s" if delay else "" for row, delay in before]
+    submitted = np.concatenate([arrival, (arrival[parent] + delay_s)[of_batch]])
+    order = np.argsort(submitted, kind="stable")[:jobs]
+    row_of = np.empty(len(submitted), np.int64)
+    row_of[order] = np.arange(jobs)
+    both = _Drawn(*(np.concatenate(columns)[order] for columns in zip(first, second, strict=True)))
+    before = np.concatenate([np.full(jobs, -1), parent[of_batch]])[order].tolist()
+    delays = np.concatenate([np.zeros(jobs), delay_s[of_batch]])[order].tolist()
+    texts = [f"after:{row_of[of]}+{s:.3f}s" if of >= 0 else "" for of, s in zip(before, delays, strict=True)]
     attributes = {**_attributes(rng, both), DEPENDENCY: text_column(texts)}
-    return Workload.from_columns(arrival[of] - arrival[0], both.gpus, both.run_s, attributes=attributes)
+    return Workload.from_columns(submitted[order] - arrival[0], both.gpus, both.run_s, attributes=attributes)
+
+
+def _due(arrival: np.ndarray, batches: np.ndarray, every_s: float, least: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the job of each batch of evaluations, and the time from its arrival to the checkpoint [s].
+
+    Batches before which there are enough jobs, even if all batches have ``least``, are left out.
+    """
+    parent = np.repeat(np.arange(len(arrival)), batches.astype(np.int64))
+    delay_s = every_s * (1 + np.arange(len(parent)) - np.searchsorted(parent, parent))
+    due_s = arrival[parent] + delay_s
+    last_s = np.sort(np.concatenate([arrival, np.repeat(due_s, least)]))[len(arrival) - 1]
+    return parent[due_s <= last_s], delay_s[due_s <= last_s]
 
 
 def _check(least_batch: float, most_batch: float, **times: float) -> None:
     for name, value in times.items():
-        if not 1 <= value < math.inf:
-            raise WorkloadError(f"{name} is {value!r}: it must be a finite number of seconds >= 1")
+        least = 600 if name == "evaluate_every_s" else 1
+        if not least <= value < math.inf:
+            raise WorkloadError(f"{name} is {value!r}: it must be a finite number of seconds >= {least}")
     if not 1 <= least_batch <= most_batch or least_batch % 1 or most_batch % 1:
         raise WorkloadError(
             f"least_batch and most_batch are {least_batch!r} and {most_batch!r}: give whole numbers >= 1"
