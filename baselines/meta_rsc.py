@@ -71,10 +71,16 @@ class MetaRsc(Scheduler):
         classes, waiting = view.told(PRIORITY, 0.0), view.waiting.tolist()
         self._kept = {job: gpus for job, gpus in self._kept.items() if job in waiting}
         waiting.sort(key=lambda job: (-classes[job], self._queued_s.get(job, view.arrival_s[job]), job))
+        self._failed = set[tuple[float, int]]()  # alike jobs fail as well, until gangs are preempted
         for job in waiting:
+            kind = classes[job], int(view.job_class[job])
+            if kind in self._failed and job not in self._kept:
+                continue
             yield from self._serve(view, job, classes)
-            if view.held_gpus(np.array([job]))[0] == 0 and is_strict(view, False):
-                break
+            if view.held_gpus(np.array([job]))[0] == 0:
+                if is_strict(view, False):
+                    break
+                self._failed.add(kind)
         due_s = [self._begun(view, job) + self.exempt_s for job in view.running.tolist()]
         later_s = [time_s for time_s in due_s if time_s > view.now_s]
         if later_s and len(view.waiting):
@@ -103,6 +109,7 @@ class MetaRsc(Scheduler):
                 yield Preempt(victim)
             if victims:
                 self._kept[job] = wanted
+                self._failed.clear()
         if chosen := view.where(job, self.placement, usable):
             yield Start(job, gpus=chosen)
             self._begun_s[job] = view.now_s
