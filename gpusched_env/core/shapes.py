@@ -101,13 +101,15 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
 
 
 @kernel(lazy=True)
-def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float]:
-    """Return the tier of all chosen GPUs of several copies of a gang, and the time of one iteration [s].
+def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float, float]:
+    """Return the tier of all chosen GPUs of several copies of a gang, and the time and compute of one iteration [s].
 
-    The time is the reciprocal of the sum of the copies' rates.
+    The time is the reciprocal of the sum of the copies' rates, and the share of compute in it the mean over the copies.
     """
     rate = 0.0
+    share = 0.0
     for at in range(0, taken, gang):
         _, row, slowest = placed(sim, kind, at, gang)
         rate += 1.0 / sim.paces[kind, row, slowest]["iteration_s"]
-    return tier_of(sim, 0, taken), 1.0 / rate
+        share += sim.paces[kind, row, slowest]["compute_s"] / sim.paces[kind, row, slowest]["iteration_s"]
+    return tier_of(sim, 0, taken), 1.0 / rate, share / (taken // gang) / rate

@@ -97,6 +97,44 @@ def fairness_sum(sim: Run) -> float:
     return sim.world["fairness_sum"]
 
 
+def _energy_scale(name: str) -> Callable[[Instance], float]:
+    """Return the scale of a meter: what the work takes on GPUs that compute, at the largest value of the series."""
+
+    def scale(instance: Instance) -> float:
+        energy = instance.energy
+        if energy is None or name not in energy.meters:
+            raise ScenarioError(f"reward: the scenario has no {name}: give its field energy, with what {name} needs")
+        watts = float(energy.of_types(instance.cluster).max())
+        largest = float(abs(energy.meters[name]["value"]).max())
+        return total(instance.ideal_s * instance.workload.jobs["gpus"]) * watts * largest or 1.0
+
+    return scale
+
+
+_OF_WORK: Final = "-({}) / (that of the ideal work on GPUs that compute, at the largest price or intensity)"
+
+
+@reward_component("energy", _OF_WORK.format("energy"), _energy_scale("energy_kwh"))
+@kernel(lazy=True)
+def energy_used(sim: Run) -> float:
+    """Energy of all GPUs [kWh]."""
+    return sim.meters[0]["total"]
+
+
+@reward_component("cost", _OF_WORK.format("cost"), _energy_scale("cost"))
+@kernel(lazy=True)
+def cost_of_energy(sim: Run) -> float:
+    """Cost of this energy [currency]."""
+    return sim.meters[1]["total"]
+
+
+@reward_component("carbon", _OF_WORK.format("carbon"), _energy_scale("carbon_kg"))
+@kernel(lazy=True)
+def carbon_of_energy(sim: Run) -> float:
+    """Carbon dioxide emitted for this energy [kg]."""
+    return sim.meters[2]["total"]
+
+
 def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
     """Return the weight of each component that ``reward`` names; the components are compiled.
 

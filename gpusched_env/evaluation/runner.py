@@ -250,6 +250,8 @@ class _Desk:
         groups["ignored"] = instance.ignored
         if isinstance(read, Scenario):
             groups["assumed"] = assumed(read, instance.workload)
+        if instance.energy is not None:
+            groups["assumed"] = groups.get("assumed", {}) | instance.energy.chosen(instance.cluster)
         return {f"{kind}: {words}": count for kind, found in groups.items() for words, count in found.items()}
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:

@@ -32,12 +32,14 @@ LINK_METRICS: Final = (*DEFAULT_METRICS[:5], "communication_share", *DEFAULT_MET
 DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
 ONE_FOR_ALL: Final = "every seed gives the same schedules, so all count as one"
 PARTIAL: Final = "left jobs unfinished: times and rho are over those that finished; makespan and x bound need all"
+ENERGY_METRICS: Final = ("energy_kwh", "idle_energy_share", "cost", "carbon_kg")  # that come last
 COUNT_ALL: Final = DEADLINE_METRICS[:3]  # metrics that count unfinished jobs, so that they can be compared without
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
     "communication_share": "communication", "rho_fair_share": "rho <= 1", "preemptions_per_job": "preemptions",
     "mean_jobs_in_system": "mean in system", "admitted_share": "admitted", "admitted_met": "met of admitted",
-    "mean_tardiness_s": "tardiness", X_BOUND: "x bound", FINISHED: "finished",
+    "mean_tardiness_s": "tardiness", "energy_kwh": "energy [kWh]", "carbon_kg": "carbon [kg]",
+    X_BOUND: "x bound", FINISHED: "finished",
 }  # fmt: skip
 
 
@@ -46,6 +48,7 @@ def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[st
     metrics: tuple[str, ...] = LINK_METRICS if links else DEFAULT_METRICS
     if scored_metric(results) == DEADLINE_METRICS[0]:
         metrics = (DEADLINE_METRICS[0], RATIO, *DEADLINE_METRICS[1:], *(name for name in metrics if name != RATIO))
+    metrics += tuple(name for name in ENERGY_METRICS if name in results[0].metrics)
     return metrics if len({result.label for result in results}) > 1 else tuple(n for n in metrics if n != RATIO)
 
 

@@ -15,7 +15,7 @@ class Column:
     Parameters
     ----------
     name : key in the summary, in JSON and in CSV
-    unit : "s", "" (a pure number) or "share" (0 to 1)
+    unit : "s", "" (a pure number), "share" (0 to 1), or one that tables print, such as "kWh"
     formula : definition in words
     better : "min" = lower values are better, "max" = higher values are better, "" = neither
     scope : "jobs" = computed over the jobs of the tracked window, "run" = computed over the whole run
@@ -36,8 +36,12 @@ COLUMNS: Final = _TABLES["all"]
 DEADLINE_COLUMNS: Final = _TABLES["deadlines"]
 LIMIT_COLUMNS: Final = _TABLES["limits"]
 HOLD_COLUMNS: Final = _TABLES["held"]
+FAILURE_COLUMNS: Final = _TABLES["failures"]
 TENANT_COLUMNS: Final = _TABLES["tenants"]
-ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS, *HOLD_COLUMNS, *TENANT_COLUMNS)
+ENERGY_COLUMNS: Final = _TABLES["energy"]
+ALL_COLUMNS: Final = (
+    *COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS, *HOLD_COLUMNS, *FAILURE_COLUMNS, *ENERGY_COLUMNS, *TENANT_COLUMNS,
+)  # fmt: skip
 COLUMN_OF: Final = {column.name: column for column in ALL_COLUMNS}
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, FAIL, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.metrics.co_residents import alone, rates_told, slowdowns
 from gpusched_env.problem.instance import Instance
 
@@ -89,7 +89,8 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
     start = order[at]
     stop, stop_kind = _following(at, 1, order, job, kind)
     release, _ = _following(at, 2, order, job, kind)
-    free = np.where((stop_kind == COMPLETE) | (stop_kind == RESIZE), stop, np.where(stop_kind == PREEMPT, release, -1))
+    free = np.where(np.isin(stop_kind, (PREEMPT, FAIL)), release, -1)
+    free = np.where((stop_kind == COMPLETE) | (stop_kind == RESIZE), stop, free)
 
     table = np.zeros(len(at), SEGMENT_DTYPE)
     table["job"] = job[at]
@@ -120,24 +121,41 @@ def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
     If jobs share GPUs, also multiply ``compute_s`` by the slowdown by the gang's company, averaged over the iterations.
     """
+    segment, begin, until, pace, stretch = _at_rates(instance, log, table)
+    iterations = (until - begin) / pace
+    done = np.bincount(segment, iterations, minlength=len(table))
+    first = np.ones(len(segment), bool)
+    first[1:] = segment[1:] != segment[:-1]
+    table["iteration_s"][segment[first]] = pace[first]
+    moved = done > 0
+    table["iteration_s"][moved] = productive_s(table)[moved] / done[moved]
+    if instance.gpu_jobs > 1:
+        stretched = np.bincount(segment, iterations * stretch, minlength=len(table))
+        table["compute_s"][moved] *= stretched[moved] / done[moved]
+
+
+def _at_rates(instance: Instance, log: EventLog, table: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the intervals of constant rate: segment, begin and end of progress, iteration time [s], slowdown."""
     events = log.events
     rates, segment = rates_told(log, table)
     until = table["stop_s"][segment].copy()
     same = segment[1:] == segment[:-1]
     until[:-1][same] = events["time_s"][rates[1:]][same]
     begin = np.maximum(events["time_s"][rates], table["progress_s"][segment])
-    pace = events["value"][rates]
-    iterations = np.maximum(until - begin, 0.0) / pace
-    done = np.bincount(segment, iterations, minlength=len(table))
-    first = np.ones(len(rates), bool)
-    first[1:] = ~same
-    table["iteration_s"][segment[first]] = pace[first]
-    moved = done > 0
-    table["iteration_s"][moved] = productive_s(table)[moved] / done[moved]
+    stretch = np.ones(len(rates))
     if instance.gpu_jobs > 1:
         stretch = slowdowns(instance, log, table).at(segment, events["time_s"][rates])
-        stretched = np.bincount(segment, iterations * stretch, minlength=len(table))
-        table["compute_s"][moved] *= stretched[moved] / done[moved]
+    return segment, begin, np.maximum(until, begin), events["value"][rates], stretch
+
+
+def compute_shares(instance: Instance, log: EventLog, table: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the intervals in which segments make progress: segment, begin, end [s], share of time that is compute."""
+    if not (log.events["kind"] == RATE).any():
+        begin, until = table["progress_s"], np.maximum(table["stop_s"], table["progress_s"])
+        return np.arange(len(table)), begin, until, table["compute_s"] / table["iteration_s"]
+    segment, begin, until, pace, stretch = _at_rates(instance, log, table)
+    alone_s = _seconds_per_iteration(instance, log)["compute_s"][table["start_event"]]
+    return segment, begin, until, alone_s[segment] * stretch / pace
 
 
 def _following(
