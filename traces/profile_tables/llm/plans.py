@@ -14,6 +14,7 @@ from gpusched_env.traces.profile_tables.llm.quantities import KINDS, Model, find
 from gpusched_env.traces.profile_tables.llm.times import Plan, Run, Times, iteration
 
 TENSOR: Final = (1, 2, 4, 8)
+CONTEXTS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 MICRO: Final = (1, 2, 4, 8)  # [sequence] of a micro batch
 LONG: Final = 32_768  # [token] sequences that are longer are divided (context parallelism)
 ENDS: Final = 2  # layers by which the embedding and the head may make stages uneven
@@ -115,7 +116,7 @@ def _ways(run: Run, gpus: int, release: str) -> Iterator[tuple[int, int, tuple[i
     if needs_anchor(run):
         return
     seen = {(tp, pp, vp, cp, mbs, sharding) for tp, pp, (vp,), cp, mbs, sharding in known}
-    contexts = {1, *(row.cp for row in rows)} if run.seq <= LONG else {2**power for power in range(8)}
+    contexts = {1, *(row.cp for row in rows)} if run.seq <= LONG else CONTEXTS
     for tp in TENSOR:
         if tp > domain or (not model.kv_rank and model.kv_heads % tp):
             continue
