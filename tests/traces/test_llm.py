@@ -270,7 +270,7 @@ def test_one_plan_for_all_gpu_types() -> None:
         ({"kind": "dpo"}, "unknown kind of training 'dpo'"),
         ({"batch": 0}, "give at least 1"),
         ({"gpus": (0,)}, "give 1 to"),
-        ({"gpus": (8,)}, "no gang can run; 8 H100: the smallest plan is too large; memory: "),
+        ({"gpus": (8,)}, "no gang can run; 8 H100: the plan of least memory: memory: "),
         ({"gpus": (7,)}, "no plan divides 7 GPUs, 80 layers and a batch of 128"),
         ({"model": "kimi-k2"}, "no row of pretrain in BF16 with 4096 tokens on H100 was measured"),
     ],
