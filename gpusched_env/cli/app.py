@@ -8,7 +8,7 @@ import typer
 
 from gpusched_env import __version__
 from gpusched_env.cli.agents import agents_app
-from gpusched_env.cli.describing import describe, describe_cluster, describe_table
+from gpusched_env.cli.describing import describe, describe_cluster
 from gpusched_env.cli.fetching import fetch_files, list_files, show_file
 from gpusched_env.cli.forecasting import forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
@@ -53,7 +53,6 @@ traces_app.add("show")(show_file)
 traces_app.add("fetch")(fetch_files)
 traces_app.add("describe", tables=True)(describe)
 traces_app.add("cluster", tables=True)(describe_cluster)
-traces_app.add("table", tables=True)(describe_table)
 traces_app.add("export")(export)
 traces_app.add("pseudonymise")(pseudonymise)
 twin_app.add("forecast", tables=True)(forecast)

@@ -1,4 +1,4 @@
-"""``gpusched traces describe``, ``cluster`` and ``table``: what a workload, a list of machines and a table hold."""
+"""``gpusched traces describe`` and ``cluster``: what a workload and a list of machines hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-import numpy as np
 import typer
 from rich.text import Text
 
@@ -177,30 +176,3 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
         table.add_row(Text(group.gpu_type), *(f"{count:,}" for count in counts))
     note = f"{cluster.gpus:,} GPUs in {len(cluster.nodes):,} nodes in {len(cluster.racks):,} racks"
     show(table, note=note)
-
-
-def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|auto:PATH")]) -> None:
-    """Read a published table that lists no jobs and print what was read and what its columns hold.
-
-    docs/traces.md lists the layouts. auto detects a layout by the header of the file; it detects no layout in JSON or
-    in CSV without a header line.
-    """
-    from gpusched_env.evaluation.progress import reading_shown
-    from gpusched_env.traces import LAYOUTS, read_table
-
-    with reading_shown():
-        read, report = read_table(source)
-    print(report.describe())
-    table = plain_table("column", "unit", "smallest", "median", "largest", texts=2)
-    for name, values in read.columns.items():
-        if values.dtype.kind == "U":
-            cells = ["", f"{len(np.unique(values)):,} different", ""]
-        else:
-            told = np.sort(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
-            cells = [_value(told[i]) for i in (0, (len(told) - 1) // 2, -1)] if len(told) else [""] * 3
-        table.add_row(Text(name or '""'), read.units[name], *cells)
-    show(table, f"{read.layout}: {LAYOUTS[read.layout].about}")
-
-
-def _value(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("T", " ")

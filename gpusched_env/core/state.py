@@ -263,7 +263,7 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
         ("following", "<i4"),  # scratch: next machine of a list; -1 = none
         ("hidden", "<i4"),  # [GPU] scratch: free, but not for the gang that is being placed
-        ("padding", "<i4"),  # keeps the 8-byte field aligned
+        ("crashes", "<i4"),  # number of crashes of this machine so far
     ]
 )
 PART_DTYPE: Final = np.dtype(

@@ -18,6 +18,7 @@ from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.problem.cluster import MACHINE, Cluster
 from gpusched_env.problem.instance import Semantics
+from gpusched_env.problem.outages import OUTAGE_DTYPE
 from gpusched_env.problem.performance import type_rates
 from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.problem.workload import REQUESTED
@@ -114,6 +115,15 @@ class ClusterView:
         limit, gpus = int(self._world["gpu_jobs"]), int(self._world["gpus"])
         held = self._arrays.holder[: limit * gpus].reshape(limit, gpus)
         return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
+
+    @property
+    def crashes(self) -> np.ndarray:
+        """OUTAGE_DTYPE: the crashes of nodes so far, by time, then by node; ``end_s`` is inf while a node is down."""
+        outages = self._simulation.instance.outages
+        rows = np.empty(0, OUTAGE_DTYPE) if outages is None else outages.rows
+        past = rows[: np.searchsorted(rows["start_s"], self.now_s, side="right")].copy()
+        past["end_s"][past["end_s"] > self.now_s] = np.inf
+        return past
 
     # --- jobs, by row
 
@@ -337,6 +347,16 @@ class ClusterView:
             return None
         closed = self._arrays.closed[: len(instance.node_sets.belongs), : len(instance.cluster.nodes)]
         found: np.ndarray = closed[instance.node_sets.of_job[self._known(rows)]] == 0
+        return found
+
+    def closes_s(self, job: int) -> np.ndarray:
+        """float64 [N] [s]: when the next planned reservation makes a job leave each node; inf = none."""
+        sets, found = self._simulation.instance.node_sets, np.full(len(self.cluster.nodes), np.inf)
+        if sets is not None:
+            times = sets.closes_s(self.semantics)
+            known = sets.planned & ~sets.drains & sets.barred[:, sets.of_job[job]] & (times > self.now_s)
+            for number in np.flatnonzero(known):
+                np.minimum(found, times[number], out=found, where=sets.reserved[number])
         return found
 
     @property

@@ -195,8 +195,8 @@ def test_two_gangs_that_are_interleaved_over_racks() -> None:
     dp_bytes = 0.12 * 48.5e9 * 2  # two members of each ring on a server share its NICs
     mixed = [dict.fromkeys(range(first, 16, 2), 8) for first in (0, 1)]  # 4 servers of each in both racks
     stages, replicas = (plan_of(tp=4, cp=2, dp=dp, pp=8 // dp, dp_bytes=dp_bytes) for dp in (2, 8))
-    # One of 4 edges of a ring leaves a rack, with as many bytes as leave a server: 8 NICs' worth at 8:1. A stage, on two
-    # servers in a row, stays in its rack.
+    # One of 4 edges of a ring leaves a rack, with as many bytes as leave a server: 8 NICs' worth at 8:1. A stage stays
+    # in its rack: it is on two servers in a row.
     for plan, over, alone_s, both_s in (
         (stages, 16, 0.12, 0.12),
         (replicas, 8, 0.12, 0.24),

@@ -83,7 +83,7 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a query adds
     contention, sharers = instance.network.contention, 0
     if contention.model == "strict-priority":
-        sharers = most // 2 + 1  # gangs of one GPU use no link
+        sharers = most // 2 + 2  # gangs of one GPU use no link; one row is free
     plans = instance.workload.profiles.plans
     if len(plans) and not topology.duplex:  # groups may cross links that a ring does not
         gangs = instance.cluster.gpus * instance.gpu_jobs // int(plans["gpus"].min()) + 1

@@ -3,8 +3,7 @@
 The intensity of a gang is the compute of an iteration / the time of its transfers alone. Its priority is the intensity,
 corrected so that both orders of it and of the gang that sends most, on one link, lose equally much compute. Priorities
 are compressed to few levels: a cut through random topological orders, at which gangs that share links lose least.
-
-Priorities depend only on the gangs that share links at present, so nobody has to decide about them.
+Priorities follow from the gangs that share links at present, so nobody has to decide about them.
 """
 
 from __future__ import annotations
@@ -48,13 +47,11 @@ def collect(sim: Run) -> int:
             number = sim.uses[use]["replica"]
             first = sim.replicas[number]["first_use"]
             if use == first:  # once for each gang
-                shares = False
-                while first >= 0 and not shares:
-                    shares = sim.links[sim.uses[first]["link"]]["flows"] > 1
+                while first >= 0 and sim.links[sim.uses[first]["link"]]["flows"] == 1:
                     first = sim.uses[first]["next_of_replica"]
-                if shares:
+                if first >= 0:
                     at = count
-                    while at > 0 and comes_before(sim, number, sim.ranked[at - 1]["number"]):
+                    while at > 0 and by_job(sim, sim.ranked[at - 1]["number"]) > by_job(sim, number):
                         sim.ranked[at]["number"] = sim.ranked[at - 1]["number"]
                         at -= 1
                     sim.ranked[at]["number"] = number
@@ -66,10 +63,9 @@ def collect(sim: Run) -> int:
 
 
 @helper
-def comes_before(sim: Run, one: int, other: int) -> bool:
-    """Whether a gang is listed before another: by job, and copies of a job by their rows."""
-    mine, theirs = sim.replicas[one]["job"], sim.replicas[other]["job"]
-    return mine < theirs or (mine == theirs and one < other)
+def by_job(sim: Run, number: int) -> int:
+    """Return a number that orders gangs by job, and copies of a job by their rows."""
+    return int(sim.replicas[number]["job"]) * sim.replicas.shape[0] + number
 
 
 @helper
@@ -90,14 +86,9 @@ def set_priorities(sim: Run, count: int) -> None:
     for i in range(count):
         number = sim.ranked[i]["number"]
         r = sim.replicas[number]
-        weight = 0.0
-        use = r["first_use"]
-        while use >= 0:
-            weight += sim.uses[use]["weight"]
-            use = sim.uses[use]["next_of_replica"]
         sim.ranked[i]["intensity"] = r["compute_s"] * r["gpus"] / transfer_s(sim, number)
-        if rounded_key(r["wire_bytes"] * weight) > most:
-            most = rounded_key(r["wire_bytes"] * weight)
+        if rounded_key(r["wire_bytes"] * r["gpus"]) > most:
+            most = rounded_key(r["wire_bytes"] * r["gpus"])
             chief = number
     chief_s = transfer_s(sim, chief)
     chief_duty = chief_s / iteration_at(sim, chief, 1.0)
@@ -112,18 +103,13 @@ def set_priorities(sim: Run, count: int) -> None:
             elif lost > 0.0:
                 key = np.inf
         sim.ranked[i]["key"] = rounded_key(key)
-    for i in range(1, count):  # a stable sort
-        number, key, intensity = sim.ranked[i]["number"], sim.ranked[i]["key"], sim.ranked[i]["intensity"]
+    for i in range(1, count):  # a stable sort; row ``count`` is free
+        sim.ranked[count] = sim.ranked[i]
         at = i
-        while at > 0 and sim.ranked[at - 1]["key"] < key:
-            for_next = sim.ranked[at - 1]
-            sim.ranked[at]["number"] = for_next["number"]
-            sim.ranked[at]["key"] = for_next["key"]
-            sim.ranked[at]["intensity"] = for_next["intensity"]
+        while at > 0 and sim.ranked[at - 1]["key"] < sim.ranked[count]["key"]:
+            sim.ranked[at] = sim.ranked[at - 1]
             at -= 1
-        sim.ranked[at]["number"] = number
-        sim.ranked[at]["key"] = key
-        sim.ranked[at]["intensity"] = intensity
+        sim.ranked[at] = sim.ranked[count]
 
 
 @helper
@@ -145,6 +131,16 @@ def touches(sim: Run, row: int) -> bool:
 
 
 @kernel(lazy=True)
+def count_below(sim: Run, count: int, row: int, change: int) -> None:
+    """Add a gang (1) to what comes before the gangs of lower priority on its links, or take it away (-1)."""
+    mark(sim, sim.ranked[row]["number"], 1)
+    for below in range(row + 1, count):
+        if sim.ranked[below]["key"] < sim.ranked[row]["key"] and touches(sim, below):
+            sim.ranked[below]["above"] += change
+    mark(sim, sim.ranked[row]["number"], 0)
+
+
+@kernel(lazy=True)
 def draw_order(sim: Run, count: int, number: int) -> None:
     """Draw topological order ``number``: gangs that share links by priority, else the lowest hash first."""
     for i in range(count):
@@ -153,24 +149,15 @@ def draw_order(sim: Run, count: int, number: int) -> None:
         sim.ranked[i]["hash"] = path_hash(sim.world["path_seed"], int(r["job"]), int(starts), number)
         sim.ranked[i]["above"] = 0
     for i in range(count):
-        mark(sim, sim.ranked[i]["number"], 1)
-        for below in range(i + 1, count):
-            if sim.ranked[below]["key"] < sim.ranked[i]["key"] and touches(sim, below):
-                sim.ranked[below]["above"] += 1
-        mark(sim, sim.ranked[i]["number"], 0)
+        count_below(sim, count, i, 1)
     for place in range(count):
         chosen = -1
         for i in range(count):
-            open_now = sim.ranked[i]["above"] == 0
-            if open_now and (chosen < 0 or sim.ranked[i]["hash"] < sim.ranked[chosen]["hash"]):
+            if sim.ranked[i]["above"] == 0 and (chosen < 0 or sim.ranked[i]["hash"] < sim.ranked[chosen]["hash"]):
                 chosen = i
         sim.ranked[place]["order"] = chosen
         sim.ranked[chosen]["above"] = -1
-        mark(sim, sim.ranked[chosen]["number"], 1)
-        for below in range(chosen + 1, count):
-            if sim.ranked[below]["key"] < sim.ranked[chosen]["key"] and touches(sim, below):
-                sim.ranked[below]["above"] -= 1
-        mark(sim, sim.ranked[chosen]["number"], 0)
+        count_below(sim, count, chosen, -1)
 
 
 @kernel(lazy=True)
@@ -179,7 +166,6 @@ def cut(sim: Run, count: int, levels: int) -> float:
     for level in range(levels + 1):
         for end in range(count + 1):
             sim.cuts[level, end]["cost"] = 0.0 if end == 0 else np.inf
-            sim.cuts[level, end]["begin"] = 0
     for end in range(1, count + 1):  # a block that ends before place ``end``, by the place at which it begins
         last = sim.ranked[end - 1]["order"]
         mark(sim, sim.ranked[last]["number"], 1)
@@ -234,14 +220,6 @@ def fill(sim: Run, count: int, level: int) -> None:
         if sim.ranked[i]["level"] == level:
             waiting += 1
             sim.ranked[i]["inside"] = -1.0
-            use = sim.replicas[sim.ranked[i]["number"]]["first_use"]
-            while use >= 0:
-                link = sim.links[sim.uses[use]["link"]]
-                link["room"] = link["right"]
-                link["held"] = 0.0
-                use = sim.uses[use]["next_of_replica"]
-    for i in range(count):
-        if sim.ranked[i]["level"] == level:
             hold(sim, sim.ranked[i]["number"], 1.0, 0.0)
     while waiting > 0:
         least = np.inf
@@ -253,11 +231,9 @@ def fill(sim: Run, count: int, level: int) -> None:
             sim.ranked[i]["above"] = 1 if is_last and sim.ranked[i]["share"] <= least * EQUAL else 0
         for i in range(count):
             if sim.ranked[i]["above"] == 1:
-                number = sim.ranked[i]["number"]
                 sim.ranked[i]["inside"] = least
-                settle_rate(
-                    sim, number, least, sim.ranked[i]["order"] if least < sim.replicas[number]["solo_Bps"] else -1
-                )
+                number, link = sim.ranked[i]["number"], sim.ranked[i]["order"]
+                settle_rate(sim, number, least, link if least < sim.replicas[number]["solo_Bps"] else -1)
                 hold(sim, number, -1.0, least)
                 waiting -= 1
 
@@ -269,7 +245,7 @@ def hold(sim: Run, number: int, sign: float, rate_Bps: float) -> None:
     while use >= 0:
         link = sim.links[sim.uses[use]["link"]]
         link["held"] += sign * sim.uses[use]["weight"]
-        link["room"] = max(link["room"] - rate_Bps * sim.uses[use]["weight"], 0.0)
+        link["room"] = link["right"] if sign > 0.0 else max(link["room"] - rate_Bps * sim.uses[use]["weight"], 0.0)
         use = sim.uses[use]["next_of_replica"]
 
 
@@ -305,6 +281,7 @@ def solve_priorities(sim: Run) -> None:
         while use >= 0:
             link = sim.links[sim.uses[use]["link"]]
             link["right"] = link["capacity"]
+            link["held"] = 0.0
             use = sim.uses[use]["next_of_replica"]
     for level in range(levels):
         fill(sim, count, level)
@@ -316,7 +293,7 @@ def solve_priorities(sim: Run) -> None:
                 use = r["first_use"]
                 while use >= 0:
                     link = sim.links[sim.uses[use]["link"]]
-                    link["right"] -= mean_Bps * sim.uses[use]["weight"]
-                    if link["right"] < NOTHING * link["capacity"]:
-                        link["right"] = 0.0
+                    left = link["right"] - mean_Bps * sim.uses[use]["weight"]
+                    link["right"] = left if left > NOTHING * link["capacity"] else 0.0
+                    link["held"] = 0.0
                     use = sim.uses[use]["next_of_replica"]
