@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from network_play import AtOnce, Gang, gpus_of, started
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.network import Contention, Network, TopologySpec, build_topology
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network, TopologySpec, build_topology
 from gpusched_env.network.plans import nearest_nodes, planned_s
 from gpusched_env.problem.cluster import NETWORK, RACK, Cluster
 from gpusched_env.problem.instance import Instance
@@ -274,3 +274,29 @@ def test_the_largest_gang_of_a_graph_finds_room_for_its_uses() -> None:
         gang = dict.fromkeys(range(16), 8)
         simulation = play("16x8/2", [plan], [gang], TopologySpec("fat-tree", **H100), ecmp)
         assert seconds(simulation, 1)[0] >= planned_s(topology, plan, machine) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "cluster", "port_GBps", "nics_GBps", "above_GBps"),
+    [
+        ("b200-8x400", "16x8/4@B200", 721.8, 8 * 48.5, 4 * 8 * 48.5),
+        ("b300-8x800", "16x8/4@B300", 721.8, 8 * 97.0, 4 * 8 * 97.0),
+        ("gb200-nvl72", "4x72s18/2@GB200", 721.8, 72 * 48.5, 2 * 72 * 48.5),
+        ("llama3-roce", "768x8/2@H100", 370.8, 8 * 48.5, 384 * 8 * 48.5 / 7),
+        ("rail-only", "16x8/4@H100", 370.8, 8 * 48.5, 8 * 48.5),
+    ],
+)
+def test_presets_of_2026(name: str, cluster: str, port_GBps: float, nics_GBps: float, above_GBps: float) -> None:
+    topology = build_topology(NETWORK_PRESETS[name].topology, Cluster.parse(cluster))
+    link = topology.links[-1]
+    found = topology.gpu_Bps, topology.nic_Bps, link["capacity"] * link["members"]
+    assert np.divide(found, 1e9) == pytest.approx((port_GBps, nics_GBps, above_GBps))
+
+
+def test_a_gang_in_an_nvlink_domain_uses_no_link() -> None:
+    plan = plan_of(tp=8, dp=4, pp=2, dp_bytes=1e10, pp_bytes=2e9)
+    spec = NETWORK_PRESETS["gb200-nvl72"].topology
+    inside, across = (play("4x72s18", [plan], [gang], spec) for gang in ({0: 64}, {0: 36, 1: 28}))
+    assert (carried(inside), seconds(inside, 1)) == ({}, pytest.approx([0.12]))
+    # ranks 36 to 63 are places 4 to 31 of stage 1: one ring edge of each of 8 rings and 28 pairs of stages cross
+    assert carried(across)["server0 -- rack0"] == pytest.approx(leaving(plan, [0] * 36 + [1] * 28, {0}))
