@@ -26,6 +26,7 @@ from gpusched_env.problem.dependencies import Holds
 from gpusched_env.problem.energy import METERS, SERIES_DTYPE, STATES
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.outages import Recovery
+from gpusched_env.problem.workload import PLAN_DTYPE
 
 _LINE: Final = 64  # [byte] of a cache line
 _JOBS_TOGETHER: Final = 2048  # jobs per block; the records of a block stay in the cache while their fields are written
@@ -145,6 +146,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
         ("gpu_depth_s", "<f8"),  # [s] of the pipeline on one machine; -1 = latencies are those of steps
         ("nic_depth_s", "<f8"),  # [s] of the pipeline on several
+        ("planned", "<i8"),  # 1 = some gang has a plan
         # energy (core/metering.py)
         ("meters", "<i8"),  # number of meters; 0 = none runs
         ("sleep_after_s", "<f8"),  # [s] inf = machines never sleep
@@ -411,6 +413,8 @@ class Run(Handle):
     cuts = array(CUT_DTYPE, "levels", "places_of_order")  # cheapest blocks of a beginning of the drawn order
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
+    plans = array(PLAN_DTYPE, "planned_classes")  # of each job class, gpus 0 = none; empty if no gang has a plan
+    ranks = array(np.int32, "ranks")  # scratch: node of each rank of a gang with a plan
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
     )  # rate of a profile beside another / rate alone (model "table")
