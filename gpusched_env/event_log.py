@@ -21,9 +21,9 @@ ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE, REF
 EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
-        # start, resume: time when progress begins [s]; preempt, resize, fail: iterations left; complete: iterations left
-        # if the job was killed at its limit or gave up; rate: seconds per iteration; refuse: 1 if it was cancelled;
-        # else 0
+        # start, resume: time when progress begins [s]; preempt, resize, fail: iterations left; complete: iterations
+        # left if the job was killed at its limit or gave up; rate: seconds per iteration; refuse: 1 if it was
+        # cancelled; else 0
         ("value", "<f8"),
         # start, resume: index in EventLog.gpus of the gang's first GPU id; rate: the gang's bottleneck link; else -1
         ("gpu_at", "<i8"),

@@ -18,7 +18,7 @@ from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.energy import Energy
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
-from gpusched_env.problem.outages import SHORTEST_INTERVAL_S, Outages, recovery_of
+from gpusched_env.problem.outages import SHORTEST_INTERVAL_S, Outages, Recovery, recovery_of
 from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.problem.qos import QosTable, qos_table
@@ -249,7 +249,6 @@ class Instance:
     Attributes
     ----------
     workload : the given workload with its jobs sorted by the tie order; if jobs tie, the lowest row comes first
-    recovery : checkpoints of the jobs, and their failures by themselves; None = nothing fails
     holds : earliest starts and dependencies of the jobs; None = no job is ever held
     job_class : int32 [J], class of each job at the size that it requests
     sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
@@ -319,7 +318,7 @@ class Instance:
         self.holds = holds_of(self.workload)
         if outages is not None:
             outages.check_nodes(len(cluster.nodes))
-        self.recovery = recovery_of(self.workload, self.semantics, self.outages)
+        self._recovery = recovery_of(self.workload, self.semantics)
         self.node_sets, self.ignored = self._node_sets()
         self.qos = self._qos()
         none = np.zeros((len(self.workload), 0), np.int64)
@@ -535,6 +534,11 @@ class Instance:
     def is_open(self) -> bool:
         """Whether every job can run on all GPUs of every node at all times."""
         return self.node_rooms is None and bool(np.isfinite(self.iteration_s).all())
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """Checkpoints of the jobs, and their failures by themselves; None = nothing fails or takes time."""
+        return None if self.outages is None and self._recovery.changes_nothing else self._recovery
 
     @cached_property
     def slowest_iteration_s(self) -> np.ndarray:

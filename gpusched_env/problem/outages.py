@@ -115,6 +115,11 @@ class Recovery(NamedTuple):
     attempts: np.ndarray  # int64 [J], failures by itself after which the job ends; 0 = it never gives up
 
     @property
+    def changes_nothing(self) -> bool:
+        """Whether a run without outages is as if there were no checkpoints and failures."""
+        return not len(self.fails_after_s) and not self.cost_s.any()
+
+    @property
     def segment_s(self) -> np.ndarray:
         """float64 [J] [s]: from one checkpoint to the next."""
         return self.interval_s + self.cost_s
@@ -122,12 +127,12 @@ class Recovery(NamedTuple):
     @property
     def stretch(self) -> np.ndarray:
         """float64 [J]: time of an iteration with checkpoints / without."""
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isfinite(self.interval_s), self.segment_s / self.interval_s, 1.0)
+        every = np.where(np.isfinite(self.interval_s), self.interval_s, 1.0)
+        return (every + self.cost_s) / every
 
 
-def recovery_of(workload: Workload, rules: Semantics, outages: Outages | None) -> Recovery | None:
-    """Return the checkpoints and failures of the jobs; None = nothing fails, and checkpoints take no time.
+def recovery_of(workload: Workload, rules: Semantics) -> Recovery:
+    """Return the checkpoints and failures of the jobs.
 
     Raises
     ------
@@ -136,17 +141,16 @@ def recovery_of(workload: Workload, rules: Semantics, outages: Outages | None) -
     jobs = len(workload)
     interval_s = _told(workload, CHECKPOINT_INTERVAL, rules.checkpoint_interval_s, SHORTEST_INTERVAL_S, math.inf)
     cost_s = _told(workload, CHECKPOINT_COST, rules.checkpoint_cost_s, 0.0, LATEST_S)
-    lists: list[list[float]] = [[]] * jobs
+    lists: list[list[float]] = []
     if FAILS_AFTER in workload.attributes:
         lists = [_numbers(workload, row, text) for row, text in enumerate(workload.attributes[FAILS_AFTER].tolist())]
     attempts = _told(workload, ATTEMPTS, 0.0, 0.0, 2.0**31)
-    first = np.cumsum([0, *map(len, lists)])
-    found = Recovery(
+    first = np.zeros(jobs + 1, np.int64)
+    first[1 : len(lists) + 1] = np.cumsum([len(one) for one in lists])
+    return Recovery(
         interval_s, np.where(np.isfinite(interval_s), cost_s, 0.0), first,
         np.array([seconds for one in lists for seconds in one], float), attempts.astype(np.int64),
     )  # fmt: skip
-    idle = outages is None and not len(found.fails_after_s) and not found.cost_s.any()
-    return None if idle else found
 
 
 def _told(workload: Workload, name: str, default: float, least: float, most: float) -> np.ndarray:
