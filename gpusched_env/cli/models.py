@@ -31,7 +31,7 @@ def list_models(models: Own = None) -> None:
     rows = []
     for model in known_models(models).values():
         gpus = sorted({row.gpu for row in anchors() if row.model == model.model})
-        flop = operations(model, model.seq).all / 1e9
+        flop = sum(operations(model, model.seq)) / 1e9
         rows.append(
             dict(model=model.model, measured_on=gpus, parameters=model.parameters, active=model.active_parameters,
                  seq=model.seq, gflop_per_token=flop)
@@ -85,7 +85,11 @@ def plan_model(
         raise WorkloadError(f"{run.model.model} on {gpus} {gpu_type}: {refused(run, gpus, release)}")
     table = plain_table(*PLAN, "s/iteration", "exposed s", "tokens/s/GPU", "GB", "basis", texts=0)
     for option in fit[:top]:
-        seconds = (f"{option.seconds:.2f}", f"{option.communication_s:.2f}", f"{option.tokens_per_s(run):,.0f}")
+        seconds = (
+            f"{option.seconds:.2f}",
+            f"{option.communication_s:.2f}",
+            f"{run.batch * run.seq / option.seconds / gpus:,.0f}",
+        )
         table.add_row(*map(str, option.plan), *seconds, f"{option.memory_bytes / 1e9:.1f}", option.basis)
     words = f"{run.batch} x {run.seq:,} tokens, {run.precision}, {run.kind}"
     title = f"{run.model.model} on {gpus} {gpu_type}, {words}: {len(fit)} plans fit, {len(found) - len(fit)} do not"
@@ -108,4 +112,4 @@ def _row(option: Option, run: Run) -> dict[str, Any]:
     del row["plan"]
     if option.why_not:
         return {name: value for name, value in row.items() if not name.endswith(("seconds", "_s", "basis"))}
-    return row | {"tokens_per_s_gpu": option.tokens_per_s(run)}
+    return row | {"tokens_per_s_gpu": run.batch * run.seq / option.seconds / option.plan.gpus}

@@ -27,7 +27,7 @@ PORT_BPS = 1e9
 
 
 def ranked(instance: Instance, levels: int = 8, model: str = "strict-priority") -> Instance:
-    contention = replace(instance.network.contention, model=model, levels=levels, duty="always", ratios="")
+    contention = replace(instance.network.contention, model=model, levels=levels, ratios="")
     return Instance(
         instance.cluster,
         instance.workload,

@@ -19,6 +19,7 @@ from gpusched_env.core.state import Run
 from gpusched_env.portable.keys import rounded_key
 
 ORDERS: Final = 10  # random topological orders, a choice
+ALWAYS, CONST, DUTY_SOLO = range(3)  # the part of an iteration that contends (DUTIES)
 NOTHING: Final = 1e-9  # of a link or of time: what is left of it below this is a rounding error
 EQUAL: Final = 1.0 + 1e-12  # rates that agree up to this fraction fill a link together
 
@@ -27,6 +28,12 @@ EQUAL: Final = 1.0 + 1e-12  # rates that agree up to this fraction fill a link t
 def transfer_s(sim: Run, number: int) -> float:
     """Return the time of a gang's transfers in an iteration if no other gang used the network [s]."""
     return sim.replicas[number]["wire_bytes"] / sim.replicas[number]["solo_Bps"]
+
+
+@helper
+def duty_of(sim: Run, number: int, fixed: float) -> float:
+    """Return the share of its time for which a gang sends alone; ``fixed`` = 1: latencies included, as in max-min."""
+    return (fixed * sim.replicas[number]["fixed_s"] + transfer_s(sim, number)) / iteration_at(sim, number, 1.0)
 
 
 @helper
@@ -91,13 +98,13 @@ def set_priorities(sim: Run, count: int) -> None:
             most = rounded_key(r["wire_bytes"] * r["gpus"])
             chief = number
     chief_s = transfer_s(sim, chief)
-    chief_duty = chief_s / iteration_at(sim, chief, 1.0)
+    chief_duty = duty_of(sim, chief, 0.0)
     for i in range(count):
         number, key = sim.ranked[i]["number"], sim.ranked[i]["intensity"]
         if number != chief and key > 0.0:
             own_s = transfer_s(sim, number)
             lost = own_s * lost_behind(sim, number, chief_duty)
-            other = chief_s * lost_behind(sim, chief, own_s / iteration_at(sim, number, 1.0))
+            other = chief_s * lost_behind(sim, chief, duty_of(sim, number, 0.0))
             if other > 0.0:
                 key *= lost / other
             elif lost > 0.0:
@@ -233,9 +240,33 @@ def fill(sim: Run, count: int, level: int) -> None:
             if sim.ranked[i]["above"] == 1:
                 sim.ranked[i]["inside"] = least
                 number, link = sim.ranked[i]["number"], sim.ranked[i]["order"]
-                settle_rate(sim, number, least, link if least < sim.replicas[number]["solo_Bps"] else -1)
+                bounded = least < sim.replicas[number]["solo_Bps"]
+                settle_rate(sim, number, mean_rate(sim, count, i) if bounded else least, link if bounded else -1)
                 hold(sim, number, -1.0, least)
                 waiting -= 1
+
+
+@helper
+def mean_rate(sim: Run, count: int, row: int) -> float:
+    """Return a gang's rate if it contends with its level for a part of its time only (``duty``), as in max-min."""
+    w = sim.world
+    number, fair = sim.ranked[row]["number"], sim.ranked[row]["inside"]
+    if w["duty"] == ALWAYS or fair == 0.0:
+        return float(fair)
+    alone = sim.replicas[number]["solo_Bps"]
+    use = sim.replicas[number]["first_use"]
+    while use >= 0:
+        alone = min(alone, sim.links[sim.uses[use]["link"]]["right"] / sim.uses[use]["weight"])
+        use = sim.uses[use]["next_of_replica"]
+    part, others = w["xi1"] if w["duty"] == CONST else 1.0, 0
+    for i in range(count if w["duty"] == DUTY_SOLO else 0):
+        use = sim.replicas[sim.ranked[i]["number"]]["first_use"] if i != row else -1
+        while use >= 0 and sim.uses[use]["link"] != sim.ranked[row]["order"]:
+            use = sim.uses[use]["next_of_replica"]
+        if use >= 0 and sim.ranked[i]["level"] == sim.ranked[row]["level"]:
+            others += 1
+            part = (0.0 if others == 1 else part) + duty_of(sim, sim.ranked[i]["number"], 1.0)
+    return float(alone / (1.0 + part / max(others, 1) * (alone / fair - 1.0)))
 
 
 @helper

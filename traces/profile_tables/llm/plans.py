@@ -32,10 +32,6 @@ class Option(NamedTuple):
     basis: str = ""  # how exact the seconds are: the measured row, or "± 15 %"
     why_not: str = ""  # "" = the gang can run it
 
-    def tokens_per_s(self, run: Run) -> float:
-        """Tokens per second and GPU."""
-        return run.batch * run.seq / (self.seconds * self.plan.gpus)
-
 
 def make_run(
     model: str | Model, gpu_type: str, batch: int, seq: int | None = None, precision: str = "BF16",
@@ -124,7 +120,8 @@ def _ways(run: Run, gpus: int, release: str) -> Iterator[tuple[int, int, tuple[i
         if tp > domain or (not model.kv_rank and model.kv_heads % tp):
             continue
         for pp in _divisors(gpus):
-            layers = stage_layers(model, pp)
+            counts = range(max(model.layers + model.mtp - ENDS, 1), model.layers + model.mtp + ENDS + 1)
+            layers = max((count // pp for count in counts if count % pp == 0), default=0)
             if not layers:
                 continue
             for cp in sorted(contexts):
@@ -135,20 +132,13 @@ def _ways(run: Run, gpus: int, release: str) -> Iterator[tuple[int, int, tuple[i
                         yield tp, pp, fresh, cp, mbs, sharding
 
 
-def stage_layers(model: Model, pp: int) -> int:
-    """Return the layers of each of ``pp`` stages; 0 = no number is equal."""
-    layers = model.layers + model.mtp
-    near = [count // pp for count in range(max(layers - ENDS, 1), layers + ENDS + 1) if count % pp == 0]
-    return max(near, default=0)
-
-
 def evaluate(run: Run, plan: Plan, release: str = "") -> Option:
     """Return a plan with its seconds and memory, recomputing as little as fits."""
     reason, used = "", 0.0
     for recompute in RECOMPUTE:
         plan = plan._replace(recompute=recompute)
         parts = memory(run, plan)
-        reason, used = why_not(run, plan, parts), parts.all
+        reason, used = why_not(run, plan, parts), sum(parts)
         if not reason:
             break
     if not reason:
@@ -172,7 +162,9 @@ def timed(run: Run, plan: Plan, release: str = "", inside: int = 0) -> tuple[Tim
         return iteration(run, plan, inside), ROUGH
     factor = correction(anchor)  # the measured time contains what the recipe recomputed
     times = iteration(run, plan._replace(recompute="none"), inside)
-    return times._replace(compute_s=factor * times[0], communication_s=factor * times[1]), anchor.told
+    return times._replace(
+        compute_s=factor * times[0], communication_s=factor * times[1]
+    ), f"anchored ({anchor.release}, {anchor.gpus} GPUs)"
 
 
 def refused(run: Run, gpus: int, release: str = "") -> str:
