@@ -6,7 +6,7 @@ submitted, in these parts:
 
 * useful: progress that remains, at the pace of the ideal placement
 * network: what placements and contention add to it
-* failures: progress that is lost, the time to notice a failure, restarts after it, and nodes that are down
+* failures: periodic checkpoints, lost progress, the time to notice a failure, restarts after it, nodes that are down
 * preemption: checkpoints and restores of other stops
 * blocked: GPUs that are idle while jobs wait that ask for as many GPUs in all
 * idle: the rest
@@ -48,6 +48,7 @@ SCHEDULERS: Final = (
 )  # fmt: skip
 CLASSES: Final = ("pretrain", "sft", "debug", "evaluation")
 PARTS: Final = ("useful", "network", "failures", "preemption", "blocked", "idle")
+SHADES: Final = dict(zip(PARTS, (COLOURS[5], COLOURS[4], COLOURS[6], "#8c8c8c", COLOURS[1], "#e5e5e5"), strict=True))
 BOUND: Final = "bound"
 HOUR_S: Final = 3_600.0
 
@@ -63,6 +64,7 @@ def gpu_time(instance: Instance, log: EventLog) -> dict[str, float]:
     again = np.append(False, failed[:-1] & (table["job"][1:] == table["job"][:-1]))  # starts again after a failure
     ideal_s = instance.ideal_s / instance.iterations
     done = progress / table["iteration_s"]
+    stretch = 1.0 if instance.recovery is None else instance.recovery.stretch[table["job"]]
     lost = np.zeros(len(table))
     if failed.any():
         from gpusched_env.metrics.failures import lost_s
@@ -73,14 +75,18 @@ def gpu_time(instance: Instance, log: EventLog) -> dict[str, float]:
     after_s = table["free_s"] - table["stop_s"]
     parts = {
         "useful": useful,
-        "network": progress - lost - useful,
-        "failures": lost + np.where(failed, after_s, 0.0) + np.where(again, before_s, 0.0),
+        "network": (progress - lost) / stretch - useful,
+        "failures": lost
+        + (progress - lost) * (1.0 - 1.0 / stretch)
+        + np.where(failed, after_s, 0.0)
+        + np.where(again, before_s, 0.0),
         "preemption": np.where(failed, 0.0, after_s) + np.where(again, 0.0, before_s),
     }
     whole = instance.cluster.gpus * end_s
     shares = {name: float((seconds * gpus).sum()) / whole for name, seconds in parts.items()}
-    free = _free_gpus(instance, log, table, end_s)
-    return shares | {name: seconds / whole for name, seconds in free.items()}
+    free = {name: seconds / whole for name, seconds in _free_gpus(instance, log, table, end_s).items()}
+    shares["failures"] += free.pop("down")
+    return shares | free
 
 
 def _free_gpus(instance: Instance, log: EventLog, table: np.ndarray, end_s: float) -> dict[str, float]:
@@ -95,12 +101,19 @@ def _free_gpus(instance: Instance, log: EventLog, table: np.ndarray, end_s: floa
     held = StepFunction.of_changes(
         np.concatenate([table["hold_s"], table["free_s"]]), np.concatenate([table["gpus"], -table["gpus"]])
     )
-    times = np.unique(np.concatenate([[0.0], system.times_s, held.times_s, [end_s]]))
+    down = StepFunction(np.zeros(1), np.zeros(1))
+    if instance.outages is not None:
+        rows, gpus = instance.outages.rows, instance.cluster.nodes["gpus"][instance.outages.rows["node"]]
+        down = StepFunction.of_changes(np.concatenate([rows["start_s"], rows["end_s"]]), np.concatenate([gpus, -gpus]))
+    times = np.unique(np.concatenate([[0.0], system.times_s, held.times_s, down.times_s, [end_s]]))
+    times = times[times <= end_s]
     seconds, at = np.diff(times), times[:-1]
-    free = instance.cluster.gpus - held.at(at)
+    rest = instance.cluster.gpus - held.at(at)
+    free = np.maximum(rest - down.at(at), 0.0)  # gangs hold GPUs of a dead node until its failure is noticed
     waiting = np.maximum(system.at(at) - held.at(at), 0.0)
     blocked = float((np.minimum(free, waiting) * seconds).sum())
-    return {"blocked": blocked, "idle": float((free * seconds).sum()) - blocked}
+    idle = float((free * seconds).sum()) - blocked
+    return {"blocked": blocked, "idle": idle, "down": float(((rest - free) * seconds).sum())}
 
 
 def measure(instance: Instance, name: str, seed: int) -> dict[str, Any]:
@@ -144,13 +157,13 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     limits = next(row for row in rows if row["scheduler"] == BOUND)
     _draw_jct(left, played, limits)
     place, begin = np.arange(len(played)), np.zeros(len(played))
-    for colour, part in zip((*COLOURS[2:3], *COLOURS[4:6], COLOURS[3], COLOURS[1], "#d9d9d9"), PARTS, strict=True):
+    for part, colour in SHADES.items():
         share = 100 * np.array([row[part] for row in played])
         right.barh(place, share, 0.7, begin, color=colour, label=part)
         begin += share
     right.set_xlabel("GPU time until the last submission [%]")
     right.set_xlim(0, 100)
-    right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, frameon=False, fontsize=9, handlelength=1.0)
+    right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize=9, handlelength=1.0)
     save(figure, path)
 
 
@@ -160,11 +173,12 @@ def _draw_jct(axes: Axes, played: Sequence[dict[str, Any]], limits: dict[str, An
         axes.plot([row[one] for row in played], place, marker, color=colour, markersize=6, label=one)
         axes.axvline(limits[one], color=colour, linewidth=1, linestyle="dotted")
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(place, [row["scheduler"] for row in played])
     axes.invert_yaxis()
     axes.set_xlabel("mean JCT [h]; dotted: nobody waits")
     axes.grid(axis="x", color="#e0e0e0")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9, handlelength=1.0)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=9, handlelength=1.0)
 
 
 def main(
@@ -183,7 +197,7 @@ def main(
     told = means(rows)
     for title, names, form in (("mean JCT [h]", ("all", *CLASSES), "{:.2f}"), ("GPU time", PARTS, "{:.1%}")):
         table = plain_table("scheduler", *names)
-        for row in told:
+        for row in told if names[0] == "all" else [row for row in told if row["scheduler"] != BOUND]:
             table.add_row(row["scheduler"], *(form.format(row[name]) for name in names))
         show(table, f"{title}, {scenario}, {seeds} seeds")
     output.mkdir(parents=True, exist_ok=True)
