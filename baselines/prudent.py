@@ -28,8 +28,7 @@ class Prudent(Scheduler):
 
     Notes
     -----
-    If the placement rule chooses nodes that close too early, the gang takes free GPUs of other nodes, most free first,
-    or waits.
+    If the rule chooses nodes that close too early, the gang takes free GPUs of others, most free first, or waits.
     """
 
     placement: str = "steady"

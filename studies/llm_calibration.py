@@ -30,7 +30,14 @@ from gpusched_env.support.consoles import console
 from gpusched_env.support.files import write_whole
 from gpusched_env.traces.profile_tables.llm.anchors import Anchor
 from gpusched_env.traces.profile_tables.llm.memory import memory
-from gpusched_env.traces.profile_tables.llm.quantities import FOLDER, Model, find_gpu, find_model, models, operations
+from gpusched_env.traces.profile_tables.llm.quantities import (
+    FOLDER,
+    Model,
+    find_gpu,
+    find_model,
+    known_models,
+    operations,
+)
 from gpusched_env.traces.profile_tables.llm.times import Constants, Plan, Run, constants, iteration
 
 BRIDGE: Final = {  # names of nvidia_bridge.csv; the others are models whose dimensions are not published there
@@ -133,11 +140,11 @@ def _paper(row: dict[str, str]) -> Row | None:
     if row["set"] == "deepseek":  # H800 with FP8: from memory
         return None
     layers, hidden, heads, vocab = (int(row[name]) for name in ("layers", "hidden", "heads", "vocab"))
-    if row["model"] in models():
+    if row["model"] in known_models():
         model = find_model(row["model"])
     else:
         ends: dict[str, Any] = dict(gated=0, tied=1, source=row["source"])
-        model = Model(row["model"], layers, hidden, heads, heads, hidden // heads, 4 * hidden, vocab, **ends)
+        model = Model(row["model"], layers, hidden, heads, heads, hidden // heads, vocab, 4 * hidden, **ends)
     run = Run(model, find_gpu(row["gpu"]), int(row["gbs"]), int(row["seq"]), row["precision"])
     plan = _plan(row, recompute="full" if row["recompute"] == "full" else "none")
     if row["set"] == "llama3":  # interleaved; a part of a stage is a layer
@@ -145,7 +152,7 @@ def _paper(row: dict[str, str]) -> Row | None:
     step = float(row["step_s"] or 0)
     if not step:
         each = operations(model, run.seq)
-        counted = each.all
+        counted = sum(each)
         if row["set"] == "sc21":  # counts recomputation, and scores that are not causal
             counted = 4 / 3 * (each.layers + 2 * each.scores) + each.head
         step = run.batch * run.seq * counted / (plan.gpus * float(row["tflops_gpu"]) * 1e12)
@@ -206,7 +213,7 @@ def write_anchors(rows: Sequence[Row], path: Path) -> None:
     """Write the newest row of each plan, gang size and batch of NVIDIA's releases; other stacks are no anchors."""
     newest: dict[Any, Row] = {}
     for row in rows:
-        if row.stack == "nemo" and row.run.model.model in models():
+        if row.stack == "nemo" and row.run.model.model in known_models():
             key = (row.configuration, row.plan.gpus, row.run.batch)
             if key not in newest or newest[key].release < row.release:
                 newest[key] = row
@@ -259,7 +266,7 @@ def peaks(folder: Path) -> np.ndarray:
     for row in table:
         read = _simumax(row)
         assert read is not None
-        found.append(memory(read.run, read.plan).all / (float(row["peak_alloc_gib"]) * 2**30) - 1)
+        found.append(sum(memory(read.run, read.plan)) / (float(row["peak_alloc_gib"]) * 2**30) - 1)
     return np.array(found)
 
 
@@ -280,7 +287,7 @@ def report(rows: Sequence[Row], folder: Path, splits: int) -> Table:
     medians = np.array([np.median(half) for half in halves])
     line("dense, the other half of the configurations: all splits", np.concatenate(halves), "median <= 6 %")
     line(f"... medians of {splits} splits", medians)
-    for model in sorted({row.run.model.model for row in dense if row.run.model.model in models()}):
+    for model in sorted({row.run.model.model for row in dense if row.run.model.model in known_models()}):
         out = [row for row in dense if row.run.model.model == model]
         line(f"dense, {model} left out", errors(out, fit([row for row in dense if row not in out])))
     nemo = [row for row in rows if row.stack in ("nemo", "simumax")]
@@ -305,7 +312,7 @@ def report(rows: Sequence[Row], folder: Path, splits: int) -> Table:
     line("memory, peak", np.abs(peaks(folder)), "10 %")
     published = csv.DictReader((folder / "models.csv").read_text(encoding="utf-8").splitlines())
     told = [row for row in published if row["published_gflop_token"]]
-    flops = [operations(find_model(row["model"]), int(row["published_seq"])).all / 1e9 for row in told]
+    flops = [sum(operations(find_model(row["model"]), int(row["published_seq"]))) / 1e9 for row in told]
     line(
         "operations of a token",
         np.abs(np.array(flops) / [float(row["published_gflop_token"]) for row in told] - 1),

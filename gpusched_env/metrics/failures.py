@@ -16,11 +16,9 @@ HOUR_S: Final = 3_600.0  # [s]
 GANG_FAILURES_DTYPE: Final = np.dtype(
     [
         ("gpus", "<i4"),  # [GPU] gang size
-        ("jobs", "<i8"),  # jobs of this size that started
         ("interruptions", "<i8"),
-        ("held_gpu_hours", "<f8"),  # [GPU h]
         ("lost_gpu_hours", "<f8"),  # [GPU h] of progress that failures undid
-        ("between_s", "<f8"),  # [s] mean time of gangs with GPUs / interruptions; inf = none
+        ("between_s", "<f8"),  # [s] time for which gangs held GPUs / interruptions; inf = none
     ]
 )
 
@@ -84,17 +82,14 @@ def failure_metrics(instance: Instance, log: EventLog, end_s: float, rows: slice
 def failures_by_gang(instance: Instance, log: EventLog) -> np.ndarray:
     """Return what failures cost the jobs of each gang size; GANG_FAILURES_DTYPE, by size."""
     table = segments(instance, log, end_of_run(instance, log))
-    demand = instance.workload.jobs["gpus"]
-    sizes, of_job = np.unique(demand, return_inverse=True)
-    of_row, count = of_job[table["job"]], len(sizes)
+    sizes, of_job = np.unique(instance.workload.jobs["gpus"], return_inverse=True)
     held_s = table["free_s"] - table["hold_s"]
     lost = lost_s(log, table, iterations_before(instance, log, table)) * table["gpus"]
-    result = np.zeros(count, GANG_FAILURES_DTYPE)
-    result["gpus"] = sizes
-    result["jobs"] = np.bincount(of_job[np.unique(table["job"])], minlength=count)
-    result["interruptions"] = np.bincount(of_job[log.events["job"][log.events["kind"] == FAIL]], minlength=count)
-    result["held_gpu_hours"] = np.bincount(of_row, held_s * table["gpus"], minlength=count) / HOUR_S
-    result["lost_gpu_hours"] = np.bincount(of_row, lost, minlength=count) / HOUR_S
-    with np.errstate(divide="ignore", invalid="ignore"):
-        result["between_s"] = np.bincount(of_row, held_s, minlength=count) / result["interruptions"]
-    return result[result["jobs"] > 0]
+    failed = log.events["job"][log.events["kind"] == FAIL]
+    result = np.zeros(len(sizes), GANG_FAILURES_DTYPE)
+    result["gpus"], result["interruptions"] = sizes, np.bincount(of_job[failed], minlength=len(sizes))
+    held_s, lost = (np.bincount(of_job[table["job"]], column, minlength=len(sizes)) for column in (held_s, lost))
+    result["lost_gpu_hours"] = lost / HOUR_S
+    result["between_s"] = np.inf
+    np.divide(held_s, result["interruptions"], out=result["between_s"], where=result["interruptions"] > 0)
+    return result

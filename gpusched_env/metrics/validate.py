@@ -131,8 +131,10 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # With slots, an iteration that is longer than a slot never ends, so its logged time is infinite.
-    stands_still = (kind == RATE) & (events["value"] == np.inf) & (instance.semantics.slot_s > 0)
+    # With slots, an iteration longer than a slot never ends, so its logged time is infinite; so may be that of a
+    # gang to which higher levels leave nothing of a link.
+    may_stand = instance.semantics.slot_s > 0 or instance.network.contention.model == "strict-priority"
+    stands_still = (kind == RATE) & (events["value"] == np.inf) & may_stand
     finite = np.isfinite(time) & (np.isfinite(events["value"]) | stands_still)
     first = None
     for bad, reason in (

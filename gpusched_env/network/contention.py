@@ -34,10 +34,10 @@ class Contention:
     Parameters
     ----------
     model : a name in CONTENTION_MODELS. Each parameter below names the models that use it in brackets
-    duty : share of the time in which gangs contend (maxmin). Let s be the slow-down by contention. "always" = gangs
-        contend all the time, slow-down s; "const" = a share xi1 of the time, slow-down 1 + xi1 (s - 1); "solo" = like
-        "const", but xi1 is computed: each other gang on the slowest link has a share of time in which it communicates
-        when it is alone, and xi1 is the mean of these shares
+    duty : share of the time in which gangs contend (maxmin; strict-priority within a level). Let s be the slow-down by
+        contention. "always" = gangs contend all the time, slow-down s; "const" = a share xi1 of the time, slow-down
+        1 + xi1 (s - 1); "solo" = like "const", but xi1 is computed: each other gang on the slowest link has a share of
+        time in which it communicates when it is alone, and xi1 is the mean of these shares
     ecmp : "ideal" = parallel links are one link with their summed rate; "hashed" = each edge of a ring takes one of the
         parallel links, which a hash chooses
     path_seed : seed of this hash; a gang that restarts gets new links. Also of the orders drawn by strict-priority

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from gpusched_env.portable import arrays, draws, elementary
 from gpusched_env.problem.checkpoints import INTERVALS
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.outages import OUTAGE_DTYPE, SHORTEST_INTERVAL_S, Outages, recovery_of
+from gpusched_env.problem.partitions import Partition, nodes_of
 from gpusched_env.problem.workload import CHECKPOINT_INTERVAL, Workload
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
 from gpusched_env.support.files import file_digest, toml_beside
@@ -69,29 +69,32 @@ class Renewal:
                 where = f"{type(self).__name__.lower()}.{name}"
                 raise ScenarioError(f"{where} is {value!r}: give a number from {least:g} to {most:g}")
 
-    def times(
-        self, rng: np.random.Generator, factor: np.ndarray, horizon_s: float
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the times of the next failure of each part and of its repair until all are beyond the horizon [s].
+    def outages(
+        self, rng: np.random.Generator, cause: int, part: np.ndarray, factor: np.ndarray, horizon_s: float
+    ) -> Iterator[np.ndarray]:
+        """Yield OUTAGE_DTYPE: the outages before the horizon of the nodes, whose parts are ``part``, in any order.
 
-        Numbers are drawn for all parts each time, so failures do not depend on the horizon.
-
-        Parameters
-        ----------
-        factor : float64 [parts], multiple of the rate for each part
+        ``factor`` : float64 [parts], multiple of the rate for each part. Numbers are drawn for all parts each time, so
+        outages do not depend on the horizon.
         """
         rates = self.rate / (1_000 * DAY_S) * factor
-        if (expected := horizon_s * arrays.total(rates)) > MOST_FAILURES:
-            raise ScenarioError(
-                f"failures: about {expected:.2g} failures in {horizon_s:.3g} s: lower the rate, or set until_s"
-            )
+        left = MOST_FAILURES - horizon_s * arrays.total(rates) if self.rate else math.nan
         scale_s = 1.0 / np.maximum(rates * _gamma(1.0 + 1.0 / self.shape), NEVER)
         end_s = np.zeros(len(rates))
-        while (end_s < horizon_s).any():
+        while (end_s < horizon_s).any() and self.rate:
+            if left < 0:
+                raise ScenarioError(
+                    f"failures: more than {MOST_FAILURES:,} in {horizon_s:.3g} s: lower the rate, or set until_s"
+                )
             start_s = end_s + scale_s * arrays.power(draws.exponential(rng, len(rates)), 1.0 / self.shape)
             spread = self.repair_sigma * draws.normal(rng, len(rates)) - self.repair_sigma**2 / 2
             end_s = start_s + self.repair_s * arrays.exp(spread)
-            yield start_s, end_s
+            down = (rng.random(len(part)) < getattr(self, "share", 1.0)) & (start_s < horizon_s)[part]
+            rows = np.zeros(int(down.sum()), OUTAGE_DTYPE)
+            rows["node"], rows["cause"] = np.flatnonzero(down), cause
+            rows["start_s"], rows["end_s"] = start_s[part[down]], end_s[part[down]]
+            left -= len(rows)
+            yield rows
 
 
 @dataclass(frozen=True)
@@ -103,10 +106,6 @@ class Burst(Renewal):
     name : cause of the outages
     nodes : number of consecutive nodes that depend on one part; 0 = the nodes of a rack
     share : probability that a failure takes a node down that depends on the part; nodes go down independently
-
-    Raises
-    ------
-    ScenarioError : an empty name, or a number that is out of range
     """
 
     RANGES: ClassVar = {**Renewal.RANGES, "nodes": (0, 10**6), "share": (0, 1)}
@@ -114,11 +113,6 @@ class Burst(Renewal):
     name: str = "burst"
     nodes: int = 0
     share: float = 1.0
-
-    def parts(self, cluster: Cluster) -> np.ndarray:
-        """Int [N]: the part on which each node depends."""
-        nodes = np.arange(len(cluster.nodes))
-        return nodes // self.nodes if self.nodes else cluster.nodes["rack"]
 
 
 @dataclass(frozen=True)
@@ -136,10 +130,6 @@ class Failures(Renewal):
         of their gang; empty = after that of the scenario's semantics
     until_s : time up to which failures are drawn, at which the run ends at the latest [s]; None = the time limit of
         the scenario, or SLACK x (last arrival + GPU time of all jobs / GPUs + longest job), by their ideal run times
-
-    Raises
-    ------
-    ScenarioError : a number that is out of range
     """
 
     RANGES: ClassVar = {**Renewal.RANGES, "lemon_share": (0, 1), "lemon_factor": (1, 1e6)}
@@ -161,12 +151,7 @@ class Failures(Renewal):
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> Self:
-        """Return the failures of a preset (FAILURE_PRESETS), with some fields changed.
-
-        Raises
-        ------
-        ScenarioError : an unknown name
-        """
+        """Return the failures of a preset (FAILURE_PRESETS), with some fields changed."""
         if name not in FAILURE_PRESETS:
             raise ScenarioError(f"failures: {unknown_name('preset of failures', name, FAILURE_PRESETS)}")
         fields = {field: value for field, value in FAILURE_PRESETS[name].items() if field != "source"}
@@ -188,7 +173,7 @@ class Failures(Renewal):
         found.outages = self.draw(seed, instance.cluster, limit_s)
         if self.checkpoints:
             found.workload = self._with_intervals(found)
-        found.recovery = recovery_of(found.workload, found.semantics, found.outages)
+        found._recovery = recovery_of(found.workload, found.semantics)
         return found
 
     def between_s(self, gpus: np.ndarray, cluster: Cluster) -> np.ndarray:
@@ -206,8 +191,8 @@ class Failures(Renewal):
         """Return the jobs with the intervals of ``checkpoints``."""
         workload, jobs = instance.workload, instance.workload.jobs
         rules = dataclasses.replace(instance.semantics, checkpoint_interval_s=SHORTEST_INTERVAL_S)
-        told = recovery_of(workload, rules, instance.outages)
-        if told is None or not told.cost_s.min() > 0:
+        told = recovery_of(workload, rules)
+        if not told.cost_s.min() > 0:
             raise ScenarioError(
                 "failures.checkpoints: checkpoints that take no time have no best interval; set "
                 "semantics.checkpoint_cost_s"
@@ -235,14 +220,14 @@ class Failures(Renewal):
         factor = np.ones(len(nodes))
         factor[lemons] = self.lemon_factor
         factor *= len(nodes) / arrays.total(factor)
-        parts = [*_outages(self, rng, 0, nodes, factor, horizon_s)]
+        parts = [np.empty(0, OUTAGE_DTYPE), *self.outages(rng, 0, nodes, factor, horizon_s)]
         for number, burst in enumerate(self.bursts, 1):
-            part = burst.parts(cluster)
+            part = nodes // burst.nodes if burst.nodes else cluster.nodes["rack"]
             rng = np.random.default_rng([_DRAW, seed, number])
-            parts += _outages(burst, rng, number, part, np.ones(int(part.max()) + 1), horizon_s)
+            parts += burst.outages(rng, number, part, np.ones(int(part.max()) + 1), horizon_s)
         causes = ["node", *(burst.name for burst in self.bursts)]
         if self.path:
-            parts.append(np.array([*_read(Path(self.path), len(nodes), causes)], OUTAGE_DTYPE))
+            parts.append(np.array([*_read(Path(self.path), cluster, causes)], OUTAGE_DTYPE))
         return Outages.merged(np.concatenate(parts), tuple(causes))
 
     def as_dict(self) -> dict[str, Any]:
@@ -255,40 +240,17 @@ class Failures(Renewal):
         return self.as_dict() | ({"path": file_digest(Path(self.path), ScenarioError)} if self.path else {})
 
 
-def _outages(
-    renewal: Renewal, rng: np.random.Generator, cause: int, part: np.ndarray, factor: np.ndarray, horizon_s: float
-) -> Iterator[np.ndarray]:
-    """Yield outages of the nodes, whose parts are ``part``; OUTAGE_DTYPE, none if nothing fails."""
-    yield np.empty(0, OUTAGE_DTYPE)
-    found = 0
-    for start_s, end_s in renewal.times(rng, factor, horizon_s) if renewal.rate else ():
-        down = (rng.random(len(part)) < getattr(renewal, "share", 1.0)) & (start_s < horizon_s)[part]
-        rows = np.zeros(int(down.sum()), OUTAGE_DTYPE)
-        rows["node"], rows["cause"] = np.flatnonzero(down), cause
-        rows["start_s"], rows["end_s"] = start_s[part[down]], end_s[part[down]]
-        found += len(rows)
-        if found > MOST_FAILURES:
-            raise ScenarioError(f"failures: more than {MOST_FAILURES:,} outages: lower the rate, or set until_s")
-        yield rows
-
-
-def _read(path: Path, nodes: int, causes: list[str]) -> Iterator[tuple[int, float, float, int]]:
+def _read(path: Path, cluster: Cluster, causes: list[str]) -> Iterator[tuple[int, float, float, int]]:
     """Yield the outages of a file; its causes are appended to ``causes``."""
     for place, row in pair_rows(path, ("node", "start_s", "end_s")):
-        text, cause = text_of(row, "node", place), row.get("cause") or "file"
-        if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
-            raise ScenarioError(f"{place}, field 'node': {text!r}: write numbers and ranges, such as 0-3,8")
+        nodes = nodes_of(Partition(place, text_of(row, "node", place)), cluster)
         start_s = number_of(row, "start_s", place, most=LATEST_S, wanted="a number of seconds >= 0")
         end_s = number_of(row, "end_s", place) if row["end_s"] else math.inf
         if not start_s < end_s:
             raise ScenarioError(f"{place}, field 'end_s': {end_s:g} is not after start_s, {start_s:g}")
-        if cause not in causes:
+        if (cause := row.get("cause") or "file") not in causes:
             causes.append(cause)
-        for part in text.split(","):
-            first, last = (int(number) for number in (part.split("-") * 2)[:2])
-            if last < first or last >= nodes:
-                raise ScenarioError(f"{place}, field 'node': {part!r}: give numbers from 0 to {nodes - 1}, in order")
-            yield from ((node, start_s, end_s, causes.index(cause)) for node in range(first, last + 1))
+        yield from ((node, start_s, end_s, causes.index(cause)) for node in np.flatnonzero(nodes).tolist())
 
 
 def _gamma(x: float) -> float:

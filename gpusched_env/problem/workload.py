@@ -274,6 +274,15 @@ class Profiles:
         passes[self.accumulation["profile"]] = self.accumulation["passes"]
         return passes
 
+    def plans_of(self, classes: np.ndarray) -> np.ndarray:
+        """PLAN_DTYPE [C]: the plan of each pair of a profile and a gang size (int [C, 2]); gpus 0 = it has none."""
+        plans = np.zeros(len(classes), PLAN_DTYPE)
+        row_of = {(row["profile"], row["gpus"]): row for row in self.plans}
+        for at, one in enumerate(map(tuple, classes.tolist())):
+            if one in row_of:
+                plans[at] = row_of[one]
+        return plans
+
     @property
     def is_unit(self) -> bool:
         """Whether these are the profiles of :meth:`unit`, which workloads of unknown models have."""

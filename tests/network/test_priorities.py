@@ -27,7 +27,7 @@ PORT_BPS = 1e9
 
 
 def ranked(instance: Instance, levels: int = 8, model: str = "strict-priority") -> Instance:
-    contention = replace(instance.network.contention, model=model, levels=levels, duty="always", ratios="")
+    contention = replace(instance.network.contention, model=model, levels=levels, ratios="")
     return Instance(
         instance.cluster,
         instance.workload,
@@ -106,6 +106,10 @@ class Sender(SimpleNamespace):
     def iteration_s(self, slowdown: float = 1.0) -> float:
         parts = np.array(self.compute_s), np.array(self.wire_bytes / self.solo_Bps * slowdown), np.array(self.overlap)
         return float(overlapped(*parts))
+
+    @property
+    def duty(self) -> float:
+        return self.wire_bytes / self.solo_Bps / self.iteration_s()
 
 
 senders = st.builds(

@@ -30,7 +30,7 @@ def priorities(gangs: list[Any]) -> tuple[Array, Array]:
     compute = np.array([gang.compute_s * len(gang.gpus) for gang in gangs])
     intensity = compute / transfer
     most = int(np.argmax([rounded_key(gang.wire_bytes * len(gang.gpus)) for gang in gangs]))
-    duty = [t / gang.iteration_s() for t, gang in zip(transfer, gangs, strict=True)]
+    duty = [gang.duty for gang in gangs]
     keys = intensity.copy()
     for i, gang in enumerate(gangs):
         if i != most and intensity[i] > 0:
@@ -66,7 +66,27 @@ def levels_of(gangs: list[Any], linked: Array, levels: int, seed: int) -> Array:
     return found
 
 
-def strict_rates(gangs: list[Any], capacity: Array, levels: int, seed: int) -> Array:
+def part_time(gangs: list[Any], uses: Array, left: Array, rates: Array, rule: Any) -> Array:
+    """Rates of the gangs of a level that contend for a part of their time only."""
+    if rule.duty == "always":
+        return rates
+    full = np.abs(rates @ uses - left) <= 1e-9 * left
+    found = rates.copy()
+    for i, gang in enumerate(gangs):
+        crossed = uses[i] > 0
+        alone = min(gang.solo_Bps, (left[crossed] / uses[i][crossed]).min())
+        if 0 < rates[i] < gang.solo_Bps * (1 - 1e-12):
+            part = rule.xi1
+            if rule.duty == "solo":
+                there = [uses[:, link] > 0 for link in np.flatnonzero(full & crossed)]
+                lowest = next(on for on in there if rates[i] >= rates[on].max() * (1 - 1e-9))
+                duties = [g.duty for g in np.array(gangs)[lowest] if g is not gang]
+                part = np.mean(duties) if duties else 1.0
+            found[i] = alone / (1 + part * (alone / rates[i] - 1))
+    return found
+
+
+def strict_rates(gangs: list[Any], capacity: Array, rule: Any) -> Array:
     """Rate of each gang's ring [byte/s]."""
     rates = np.array([gang.solo_Bps for gang in gangs])
     weights = np.zeros((len(gangs), len(capacity)))
@@ -77,11 +97,12 @@ def strict_rates(gangs: list[Any], capacity: Array, levels: int, seed: int) -> A
     if not those:
         return rates
     some, uses = [gangs[i] for i in those], weights[those]
-    level = levels_of(some, (uses > 0) @ (uses > 0).T.astype(int) > 0, levels, seed)
+    level = levels_of(some, (uses > 0) @ (uses > 0).T.astype(int) > 0, rule.levels, rule.path_seed)
     left = capacity.copy()
-    for number in range(levels):
+    for number in range(rule.levels):
         now = np.flatnonzero(level == number)
         found = max_min_rates(left, uses[now], rates[[those[i] for i in now]])
+        found = part_time([some[i] for i in now], uses[now], left, found, rule)
         for i, rate in zip(now.tolist(), found.tolist(), strict=True):
             gang = some[i]
             rates[those[i]] = rate

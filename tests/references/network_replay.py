@@ -160,7 +160,7 @@ def price(instance: Instance, gangs: list[Gang], capacity: Array) -> tuple[list[
             options.append([gang.iteration_s(float(part_time_slowdown(slowdown, share))) for share in shares])
         return options, rates
     if rule.model == "strict-priority":
-        rates = strict_rates(gangs, capacity, rule.levels, rule.path_seed)
+        rates = strict_rates(gangs, capacity, rule)
         slower = np.divide(solo, rates, out=np.full(len(gangs), np.inf), where=rates > 0)
         seconds = np.array([gang.iteration_s(float(s)) for gang, s in zip(gangs, slower, strict=True)])
     elif rule.model in ("kway", "budget"):

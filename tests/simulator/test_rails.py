@@ -56,6 +56,10 @@ def test_gangs_get_whole_blocks_on_the_tightest_tier_or_wait(situation) -> None:
     cluster, busy, gang = situation
     blocks = free_blocks(cluster, busy, gang)
     room = np.array([sum(map(len, one)) for one in blocks])
+    block, size = (math.gcd(gang, most := int(cluster.nodes["gpus"].max())), most)
+    even = math.ceil(gang / math.ceil(gang / size) / block) * block  # GPUs on each of as few machines as hold it
+    if np.minimum(room, even).sum() >= gang > room.max():
+        room = np.minimum(room, even)
     of_rack = np.bincount(cluster.nodes["rack"], room)
     gpus = place(cluster, busy, gang)
     assert (gpus is not None) == (gang <= room.sum())
@@ -88,8 +92,18 @@ def test_gangs_get_whole_blocks_on_the_tightest_tier_or_wait(situation) -> None:
         ((0, 4, 8), 8, None),  # thirteen are free, on no two whole machines
         ((0,), 6, {2, 3, 4, 5, 6, 7}),  # blocks of two: the first rack has just three
         ((0, 8), 6, {2, 3, 4, 5, 6, 7}),
+        ((), 12, {*range(12)}),
     ],
 )
 def test_by_hand_on_two_racks_of_two_machines_of_four(busy: tuple, gang: int, expected: set | None) -> None:
     gpus = place(CLUSTERS[0], busy, gang)
     assert (None if gpus is None else set(gpus)) == expected
+
+
+def test_gangs_share_domains_evenly() -> None:
+    """64 GPUs on each of four domains of 72, not 72 + 72 + 72 + 40; if one has 40 left, the others give more."""
+    cluster = Cluster.parse("4x72")
+    on = np.bincount(cluster.node_of_gpu[place(cluster, (), 256)])
+    assert on.tolist() == [64, 64, 64, 64]
+    on = np.bincount(cluster.node_of_gpu[place(cluster, tuple(range(32)), 256)])
+    assert sorted(on.tolist()) == [40, 72, 72, 72]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +28,10 @@ from gpusched_env.traces.profile_tables.llm import (
     plans,
     refused,
 )
-from gpusched_env.traces.profile_tables.llm.anchors import anchors
+from gpusched_env.traces.profile_tables.llm.anchors import Anchor, anchors
 from gpusched_env.traces.profile_tables.llm.memory import memory
 from gpusched_env.traces.profile_tables.llm.plans import timed
-from gpusched_env.traces.profile_tables.llm.quantities import find_gpu, operations
+from gpusched_env.traces.profile_tables.llm.quantities import Gpu, Model, find_gpu, operations, shipped
 from gpusched_env.traces.profile_tables.llm.times import iteration, volumes
 
 EXAMPLE = Run(find_model("llama3.1-70b"), find_gpu("H100"), 128, 8192)  # section 1.4 of the specification
@@ -75,7 +77,7 @@ def test_predictions_of_the_specification(model: str, gpus: int, batch: int, pla
     ],
 )  # fmt: skip
 def test_published_operations(model: str, seq: int, gflop: float) -> None:
-    assert operations(find_model(model), seq).all / 1e9 == pytest.approx(gflop, rel=0.01)
+    assert sum(operations(find_model(model), seq)) / 1e9 == pytest.approx(gflop, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_parameters(model: str, parameters: float, active: float) -> None:
 def test_lora_computes_no_gradients_of_frozen_weights() -> None:
     whole, frozen = (operations(EXAMPLE.model, 4096, kind) for kind in ("pretrain", "lora"))
     assert frozen.scores == whole.scores
-    assert (frozen.layers + frozen.head) / whole.all == pytest.approx(0.64, abs=0.005)  # as NVIDIA counts
+    assert (frozen.layers + frozen.head) / sum(whole) == pytest.approx(0.64, abs=0.005)  # as NVIDIA counts
     run = EXAMPLE._replace(kind="lora")
     assert volumes(run, EXAMPLE_PLAN, 8).dp == 0
     assert memory(run, EXAMPLE_PLAN).optimizer == 0
@@ -140,6 +142,8 @@ def test_memory_by_hand() -> None:
     assert used == (6 * held, 12 * held / 2, kept)
     full = memory(run, Plan(tp=2, pp=2, dp=2, recompute="full"))
     assert full.activations == 8192 / 2 * (2 * 16 * 2 * 4096 + 2 * (4 * 4096 + 80 * 128 + 3 * 14336))
+    interleaved = memory(run, Plan(tp=2, pp=2, vp=4, dp=2))
+    assert interleaved.activations == pytest.approx(used.activations / 2 * (2 + 1 / 4))
     sharded = memory(run, Plan(dp=8, sharding="fsdp"))
     assert sharded.parameters == 6 * run.model.parameters / 8
 
@@ -173,15 +177,15 @@ def fits(run: Run, gpus: int) -> set[Plan]:
         for sharding in ("zero1", "fsdp") if pp == 1 and gpus <= 8 else ("zero1",):
             for recompute in ("none", "partial", "full"):
                 plan = Plan(tp, pp, vp, 1, 1, int(dp), mbs, sharding, recompute)
-                if memory(run, plan).all <= 0.9 * 80e9:
+                if sum(memory(run, plan)) <= 0.9 * 80e9:
                     found.add(plan)
                     break
     return found
 
 
-@pytest.mark.parametrize(("gpus", "batch"), [(8, 64), (24, 96), (48, 96)])
-def test_search_against_brute_force(gpus: int, batch: int) -> None:
-    run = make_run("llama2-13b", "H100", batch)
+@pytest.mark.parametrize(("gpus", "batch", "kv_heads"), [(8, 64, 40), (24, 96, 4), (16, 80, 2)])
+def test_search_against_brute_force(gpus: int, batch: int, kv_heads: int) -> None:
+    run = make_run(find_model("llama2-13b")._replace(kv_heads=kv_heads), "H100", batch)
     found = [option for option in find_plans(run, gpus) if not option.why_not]
     expected = fits(run, gpus)
     assert {option.plan for option in found} == expected
@@ -195,7 +199,7 @@ def test_refusals_tell_the_arithmetic() -> None:
     for option in find_plans(run, 64):
         assert math.isinf(option.seconds)
         used = memory(run, option.plan)
-        assert f"= {used.all / 1e9:.1f} GB > 0.9 x 80 = 72.0 GB" in option.why_not
+        assert f"= {sum(used) / 1e9:.1f} GB > 0.9 x 80 = 72.0 GB" in option.why_not
 
 
 def test_measured_rows_are_reproduced() -> None:
@@ -266,7 +270,7 @@ def test_one_plan_for_all_gpu_types() -> None:
         ({"kind": "dpo"}, "unknown kind of training 'dpo'"),
         ({"batch": 0}, "give at least 1"),
         ({"gpus": (0,)}, "give 1 to"),
-        ({"gpus": (8,)}, "no gang can run; 8 H100: the smallest plan is too large; memory: "),
+        ({"gpus": (8,)}, "no gang can run; 8 H100: the plan of least memory: memory: "),
         ({"gpus": (7,)}, "no plan divides 7 GPUs, 80 layers and a batch of 128"),
         ({"model": "kimi-k2"}, "no row of pretrain in BF16 with 4096 tokens on H100 was measured"),
     ],
@@ -308,3 +312,11 @@ def test_bad_models_of_a_user(tmp_path: Path, text: str, message: str) -> None:
         known_models(file)
     with pytest.raises(GpuschedError, match="cannot be read"):
         known_models(tmp_path / "none.csv")
+
+
+def test_data_name_their_sources_and_are_read_at_first_use() -> None:
+    for kind, file in ((Model, "models.csv"), (Gpu, "gpus.csv"), (Anchor, "anchors.csv")):
+        assert all(len(row.source) > 10 for row in shipped(kind, file))
+    loads = "import gpusched_env.traces.profiles, gpusched_env.cli, sys"
+    program = f"{loads}; assert not [name for name in sys.modules if 'profile_tables.llm' in name]"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from gpusched_env.portable.elementary import log2
-from gpusched_env.traces.profile_tables.llm.quantities import find_gpu, find_model, row_of, shipped
+from gpusched_env.traces.profile_tables.llm.quantities import find_gpu, find_model, known_models, shipped
 from gpusched_env.traces.profile_tables.llm.times import Plan, Run, iteration
 
 ROUGH: Final = "± 15 %"  # of the formula alone, for dense models: nine rows in ten (studies.llm_calibration)
@@ -45,21 +45,15 @@ class Anchor(NamedTuple):
         dp = self.gpus // (self.tp * self.pp * self.cp)
         return Plan(self.tp, self.pp, self.vp, self.cp, self.ep, dp, self.mbs, self.sharding)
 
-    @property
-    def told(self) -> str:
-        """The row in a few words."""
-        return f"anchored ({self.release}, {self.gpus} GPUs)"
-
 
 def way(plan: Plan | Anchor) -> tuple[int, int, int, int, int, str]:
     """Return what a plan shares with measured rows that anchor it."""
     return plan.tp, plan.pp, plan.vp, plan.cp, plan.mbs, plan.sharding
 
 
-@cache
 def anchors() -> tuple[Anchor, ...]:
     """Return the measured rows."""
-    return tuple(row_of(row, Anchor, f"anchors.csv, line {n}") for n, row in enumerate(shipped("anchors.csv"), 2))
+    return shipped(Anchor, "anchors.csv")
 
 
 @cache
@@ -70,7 +64,7 @@ def measured(run: Run, release: str = "") -> tuple[Anchor, ...]:
     """
     kind = "lora" if run.kind == "lora" else "pretrain"
     wanted = run.model.model, run.gpu.gpu, run.precision, kind, run.seq
-    known = find_model(run.model.model, default=run.model) == run.model  # not a user's model of the same name
+    known = known_models().get(run.model.model) == run.model  # not a user's model of the same name
     rows = [a for a in anchors() if known and (a.model, a.gpu, a.precision, a.kind, a.seq) == wanted]
     if run.model.experts and rows and not release:
         release = max(row.release for row in rows)
@@ -95,10 +89,12 @@ def correction(anchor: Anchor) -> float:
     return anchor.step_s / sum(iteration(anchor.run, anchor.plan)[:2])
 
 
-def needs_anchor(run: Run) -> str:
-    """Return why the formula alone says nothing of this run; "" = it does."""
+def needs_anchor(run: Run, plan: Plan | None = None) -> str:
+    """Return why the formula alone says nothing of a run, or of a plan of it; "" = it does."""
     if run.model.experts:
         return f"{run.model.model} is a mixture of experts, for which the formula alone errs by 22 % in the median"
     if run.precision in UNFITTED:
         return f"the rate of {run.precision} was not fitted: the formula alone errs by 24 % in the median"
+    if plan is not None and plan.sharding == "fsdp" and plan.gpus > run.gpu.domain:
+        return f"FSDP beyond an NVLink domain ({run.gpu.domain} GPUs) needs a measured row of this plan"
     return ""

@@ -20,11 +20,6 @@ class Memory(NamedTuple):
     optimizer: float
     activations: float  # with logits
 
-    @property
-    def all(self) -> float:
-        """All of them."""
-        return self.parameters + self.optimizer + self.activations
-
 
 def memory(run: Run, plan: Plan) -> Memory:
     """Return the memory of the fullest GPU.
@@ -59,26 +54,21 @@ def _stage(run: Run, plan: Plan) -> tuple[float, float]:
 
 def _activations(run: Run, plan: Plan) -> float:
     """Return the bytes of activations that the first stage keeps for the micro batches in flight, and of logits."""
-    model, h = run.model, run.model.hidden
+    model, h, matrices = run.model, run.model.hidden, run.model.matrices
+    attention = (2 * model.heads + 2 * model.kv_heads) * model.head_dim
     if model.kv_rank:
-        heads = model.heads * (2 * (model.head_dim + model.rope_dim) + 2 * model.value_dim)
-        attention = model.q_rank + model.kv_rank + model.rope_dim + heads
-    else:
-        attention = (2 * model.heads + 2 * model.kv_heads) * model.head_dim
-    matrices = model.matrices
+        attention = model.q_rank + model.kv_rank + model.rope_dim
+        attention += model.heads * (2 * (model.head_dim + model.rope_dim) + 2 * model.value_dim)
     dense = BF16_BYTES * (4 * h + attention + matrices * model.ffn)
-    experts = BF16_BYTES * (
-        4 * h + attention + model.top_k * (2 * h + matrices * model.moe_ffn) + matrices * model.shared_ffn
-    )
+    routed = model.top_k * (2 * h + matrices * model.moe_ffn) + matrices * model.shared_ffn
+    experts = BF16_BYTES * (4 * h + attention + routed)
     plain, moe = _stage(run, plan)
     kept, at_work = plain * dense + moe * experts, 0.0
     if plan.recompute == "full":  # the inputs of all layers, and all activations of one layer
         kept, at_work = BF16_BYTES * h * (plain + moe), experts if moe else dense
     elif plan.recompute == "partial":
         kept *= PARTIAL
-    in_flight = min(micro_batches(run, plan), plan.pp)
-    if plan.vp > 1:
-        in_flight += (plan.pp - 1) / plan.vp
+    in_flight = min(micro_batches(run, plan), plan.pp) + ((plan.pp - 1) / plan.vp if plan.vp > 1 else 0.0)
     tokens = plan.mbs * run.seq / plan.cp / plan.tp
     logits = LOGITS_BYTES * model.vocab * tokens if plan.pp == 1 else 0.0
     return tokens * (in_flight * kept + at_work) + logits
@@ -86,8 +76,8 @@ def _activations(run: Run, plan: Plan) -> float:
 
 def why_not(run: Run, plan: Plan, used: Memory) -> str:
     """Return the arithmetic by which a plan does not fit into the memory of a GPU; "" = it fits."""
-    most = FILLED * run.gpu.hbm_GB
-    if used.all <= most * 1e9:
+    most, needed = FILLED * run.gpu.hbm_GB, sum(used)
+    if needed <= most * 1e9:
         return ""
     parts = (f"{bytes_ / 1e9:.1f} {name}" for name, bytes_ in zip(Memory._fields, used, strict=True) if bytes_)
-    return f"memory: {' + '.join(parts)} = {used.all / 1e9:.1f} GB > {FILLED:g} x {run.gpu.hbm_GB:g} = {most:.1f} GB"
+    return f"memory: {' + '.join(parts)} = {needed / 1e9:.1f} GB > {FILLED:g} x {run.gpu.hbm_GB:g} = {most:.1f} GB"

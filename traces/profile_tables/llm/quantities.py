@@ -54,11 +54,6 @@ class Model(NamedTuple):
         return self.layers + self.mtp - self.dense_layers if self.experts else 0
 
     @property
-    def plain_layers(self) -> int:
-        """Layers without experts."""
-        return self.layers + self.mtp - self.moe_layers
-
-    @property
     def matrices(self) -> int:
         """Matrices of a feed-forward network."""
         return 3 if self.gated else 2
@@ -92,7 +87,7 @@ class Model(NamedTuple):
     def layer_parameters(self) -> float:
         """Parameters of all layers, without experts: what tensor parallelism divides."""
         joined = self.mtp * 2 * self.hidden * self.hidden  # a further token's layer first joins two vectors
-        return self.shared_parameters(self.plain_layers, self.moe_layers) + joined
+        return self.shared_parameters(self.layers + self.mtp - self.moe_layers, self.moe_layers) + joined
 
     @property
     def parameters(self) -> float:
@@ -103,12 +98,7 @@ class Model(NamedTuple):
     @property
     def active_parameters(self) -> float:
         """Parameters that take part in a token."""
-        return self.parameters - self.expert_parameters + self.active_experts
-
-    @property
-    def active_experts(self) -> int:
-        """Parameters of the experts that take part in a token."""
-        return self.moe_layers * self.top_k * self.matrices * self.hidden * self.moe_ffn
+        return self.parameters - self.expert_parameters * (1 - self.top_k / max(self.experts, 1))
 
 
 class Operations(NamedTuple):
@@ -119,11 +109,6 @@ class Operations(NamedTuple):
     scores: float  # of causal attention
     head: float
 
-    @property
-    def all(self) -> float:
-        """All of them."""
-        return self.layers + self.experts + self.scores + self.head
-
 
 def operations(model: Model, seq: int, kind: str = "pretrain") -> Operations:
     """Operations of a token in sequences of ``seq`` tokens; LoRA computes no gradients of the frozen weights."""
@@ -132,10 +117,9 @@ def operations(model: Model, seq: int, kind: str = "pretrain") -> Operations:
     slid = min(seq / 2, model.window)
     seen = (model.layers + model.mtp - model.window_layers) * seq / 2 + model.window_layers * slid
     head = model.hidden * model.vocab * (1 + model.mtp)
-    return Operations(
-        factor * model.layer_parameters, factor * model.active_experts, BACKWARD * model.heads * widths * seen,
-        factor * head,
-    )  # fmt: skip
+    experts = model.expert_parameters * model.top_k / max(model.experts, 1)
+    layers, scores = factor * model.layer_parameters, BACKWARD * model.heads * widths * seen
+    return Operations(layers, factor * experts, scores, factor * head)
 
 
 class Gpu(NamedTuple):
@@ -165,37 +149,29 @@ class Gpu(NamedTuple):
 
 
 @cache
-def models() -> Mapping[str, Model]:
-    """Return the shipped models by name."""
-    return _by_name(shipped("models.csv"), Model, "models.csv")
-
-
-@cache
-def gpus() -> Mapping[str, Gpu]:
-    """Return the GPU types by name."""
-    return _by_name(shipped("gpus.csv"), Gpu, "gpus.csv")
+def shipped(kind: Any, file: str) -> tuple[Any, ...]:
+    """Return the rows of a CSV in this folder as named tuples."""
+    return read_rows(kind, (FOLDER / file).read_text(encoding="utf-8"), file)
 
 
 def known_models(path: str | Path | None = None) -> Mapping[str, Model]:
     """Return the shipped models and those of a user's CSV with the columns of :class:`Model`, which replace them."""
-    if path is None:
-        return models()
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path}: cannot be read ({error})") from error
-    own = _by_name(list(csv.DictReader(text.splitlines())), Model, str(path))
-    if not own:
-        raise TraceError(f"{path}: no model; give a line of columns ({', '.join(Model._fields)}), and one a model")
-    return {**models(), **own}
+    own: tuple[Model, ...] = ()
+    if path is not None:
+        try:
+            text = Path(path).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TraceError(f"{path}: cannot be read ({error})") from error
+        own = read_rows(Model, text, str(path))
+        if not own:
+            raise TraceError(f"{path}: no model; give a line of columns ({', '.join(Model._fields)}), and one a model")
+    return {model.model: model for model in (*shipped(Model, "models.csv"), *own)}
 
 
-def find_model(name: str, known: Mapping[str, Model] | None = None, default: Model | None = None) -> Model:
-    """Return a model by its name or alias; WorkloadError: there is none, and no ``default``."""
-    known = models() if known is None else known
+def find_model(name: str, known: Mapping[str, Model] | None = None) -> Model:
+    """Return a model by its name or alias; WorkloadError: there is none."""
+    known = known or known_models()
     named = {model.alias: model for model in known.values() if model.alias} | dict(known)
-    if name not in named and default is not None:
-        return default
     if name not in named:
         raise WorkloadError(unknown_name("model", name, known, "gpusched models list"))
     return named[name]
@@ -203,23 +179,20 @@ def find_model(name: str, known: Mapping[str, Model] | None = None, default: Mod
 
 def find_gpu(name: str) -> Gpu:
     """Return a GPU type by its name; WorkloadError: there is none."""
-    if name not in gpus():
-        raise WorkloadError(unknown_name("GPU type", name, gpus()))
-    return gpus()[name]
+    known = {gpu.gpu: gpu for gpu in shipped(Gpu, "gpus.csv")}
+    if name not in known:
+        raise WorkloadError(unknown_name("GPU type", name, known))
+    return known[name]
 
 
-def shipped(name: str) -> list[dict[str, Any]]:
-    """Return the rows of a CSV in this folder."""
-    return list(csv.DictReader((FOLDER / name).read_text(encoding="utf-8").splitlines()))
+def read_rows(kind: Any, text: str, where: str) -> tuple[Any, ...]:
+    """Make named tuples of the rows of a CSV; TraceError: a field is wrong."""
+    rows = enumerate(csv.DictReader(text.splitlines()), 2)
+    return tuple(_row(row, kind, f"{where}, line {line}") for line, row in rows)
 
 
-def _by_name(rows: list[dict[str, Any]], kind: Any, where: str) -> Mapping[str, Any]:
-    read = [row_of(row, kind, f"{where}, line {line}") for line, row in enumerate(rows, 2)]
-    return {row[0]: row for row in read}
-
-
-def row_of(row: Mapping[str, Any], kind: Any, where: str) -> Any:
-    """Make a named tuple of the texts of a CSV row; an empty field has the default. TraceError: a field is wrong."""
+def _row(row: Mapping[str, Any], kind: Any, where: str) -> Any:
+    """Make a named tuple of texts; an empty field has the default."""
     values: dict[str, Any] = {}
     strange = [str(name) for name in row if name not in kind._fields]
     if strange:

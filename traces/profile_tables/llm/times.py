@@ -134,13 +134,7 @@ def volumes(run: Run, plan: Plan, domain: int) -> Volumes:
 
 
 def iteration(run: Run, plan: Plan, inside: int = 0, fitted: Constants | None = None) -> Times:
-    """Return the seconds of an iteration by the formula alone.
-
-    Parameters
-    ----------
-    inside : GPUs of the gang in a server; 0 = as many as fit
-    fitted : other constants than the shipped ones
-    """
+    """Return the seconds of an iteration by the formula; ``inside``: GPUs of the gang in a server, 0 = all that fit."""
     fitted = fitted or constants()
     c, gpu = fitted.formula, run.gpu
     domain = min(inside or gpu.domain, plan.gpus)
@@ -155,11 +149,14 @@ def iteration(run: Run, plan: Plan, inside: int = 0, fitted: Constants | None = 
     inner = min(ranks, max(domain // plan.tp, 1))  # members of the data-parallel group in a server share their NICs
     crosses = ranks > inner
     rate = nic * inner if crosses else nv
-    inside_bytes = tp_nv + c["cp"] * sent.cp + c["ep_nv"] * sent.ep + (0.0 if spread else pp)
-    stage = _compute_s(run, plan, fitted) + inside_bytes / m / nv
+    inside_bytes = tp_nv + c["ep_nv"] * sent.ep + (0.0 if spread else pp)
+    context_s = c["cp"] * sent.cp / m / (nic if plan.tp * plan.cp > domain else nv)
+    stage = _compute_s(run, plan, fitted) + inside_bytes / m / nv + context_s
     crossing = (tp_nic + ep_nic + (pp if spread else 0.0)) / m / nic
     busy = stage + crossing
-    waits = _norm(busy, sent.fsdp / m / rate, c["fsdp_norm"]) - busy
+    order = c["fsdp_norm"]  # of the overlap of what a stage does and what FSDP gathers for it
+    norm = power(power(busy, order) + power(sent.fsdp / m / rate, order), 1 / order)
+    waits = max(norm - busy, 0.0) if sent.fsdp else 0.0
     dp = c["dp"] * sent.dp / rate
     steps = m + (plan.pp - 1) / plan.vp
     factor = 1 + c["jitter"] * log2(max(plan.gpus / 8, 1))
@@ -169,11 +166,6 @@ def iteration(run: Run, plan: Plan, inside: int = 0, fitted: Constants | None = 
     communication = steps * crossing + (exchanged if crosses else 0.0)
     exposed = c["tp"] * sent.tp, exchanged * rate, pp, c["ep_nic"] * sent.ep * sent.once
     return Times(factor * compute, factor * communication, *exposed)
-
-
-def _norm(first: float, second: float, order: float) -> float:
-    """Return the time of two activities that overlap in part."""
-    return max(first, power(power(first, order) + power(second, order), 1 / order)) if second else first
 
 
 def _optimizer_s(run: Run, plan: Plan, touched: float) -> float:
