@@ -665,6 +665,7 @@ def crash(sim: Run, row: int, detection_s: float) -> None:
     touch(sim, number)
     sim.jobs[row]["remaining"] = sim.recovery[row]["saved"]
     sim.recovery[row]["failed"] = 1
+    w["fails"] += 1
     write_event(sim, FAIL, row, number, sim.jobs[row]["remaining"])
     if r["phase"] == ACTIVE:
         sim.jobs[row]["preemptions"] += 1

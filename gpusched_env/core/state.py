@@ -113,6 +113,7 @@ WORLD_DTYPE: Final = whole_lines(
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
         ("recovers", "<i8"),  # 1 = gangs may fail, or checkpoints of running gangs take time (``recovery``)
+        ("fails", "<i8"),  # number of times that a gang has failed so far
         ("down_gpus", "<i8"),  # [GPU] that no gang holds, on nodes that are down
         ("detection_s", "<f8"),  # [s] for which a gang holds its GPUs after a crash
         ("recovery_s", "<f8"),  # [s] without progress when a gang resumes after a failure
