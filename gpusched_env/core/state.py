@@ -656,7 +656,7 @@ def _fill_meters(state: State, b: int, instance: Instance) -> None:
     state.watts[b, : len(watts), : len(STATES)] = watts
     end = 0
     for meter, name in zip(state.meters[b], METERS, strict=True):
-        rows = energy.meters.get(name, ())
+        rows = energy.meters.get(name, np.empty(0, SERIES_DTYPE))
         state.series[b, end : end + len(rows)] = rows
         meter["at"] = end
         meter["end"] = end = end + len(rows)
