@@ -1,4 +1,4 @@
-"""The verdicts of full runs (``full_runs.csv`` of the package), and ``docs/papers.md``, made from them and the cards.
+"""The verdicts of full runs (``studies/reproduce/full_runs.csv``), and ``docs/papers.md``, made of them and of cards.
 
     python docs/papers.py [reproduction/CARD/results.json ...]
 
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.reproduce.card import CARDS, load_card
-from gpusched_env.reproduce.expressions import FIELD
-from gpusched_env.reproduce.findings import NO, STORED, TIE, YES, stored
 from gpusched_env.support.files import write_whole
+from studies.reproduce.card import CARDS, load_card
+from studies.reproduce.expressions import FIELD
+from studies.reproduce.findings import NO, STORED, TIE, YES, stored
 
 PAGE: Final = Path(__file__).with_suffix(".md")
 MOST: Final = 4  # settings of a claim that are listed, if there are more

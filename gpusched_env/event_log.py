@@ -13,15 +13,17 @@ import numpy as np
 LEASE_SLACK: Final = 1e-12
 EVENT_KINDS: Final = (
     "arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end", "resize", "refuse",
+    "fail",
 )  # fmt: skip
-ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE, REFUSE = range(len(EVENT_KINDS))
+ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE, REFUSE, FAIL = range(len(EVENT_KINDS))
 
 # The fields leave no gaps, because the digest is computed over the bytes of the records.
 EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
-        # start, resume: time when progress begins [s]; preempt, resize: iterations left; complete: iterations left if
-        # the job was killed at its limit; rate: seconds per iteration; refuse: 1 if it was cancelled; else 0
+        # start, resume: time when progress begins [s]; preempt, resize, fail: iterations left; complete: iterations
+        # left if the job was killed at its limit or gave up; rate: seconds per iteration; refuse: 1 if it was
+        # cancelled; else 0
         ("value", "<f8"),
         # start, resume: index in EventLog.gpus of the gang's first GPU id; rate: the gang's bottleneck link; else -1
         ("gpu_at", "<i8"),
@@ -47,8 +49,8 @@ class EventLog:
     - ``preempt``: the progress of the gang ends and its checkpoint begins. The gang still holds its GPUs.
     - ``release``: the checkpoint ends and the GPUs become free. If a checkpoint takes no time, the release has the same
       time as the preemption.
-    - ``complete``: the job finishes and its GPUs become free. If the job is killed at its time limit, ``value`` is the
-      number of iterations that it had left; otherwise 0.
+    - ``complete``: the job finishes and its GPUs become free. If the job is killed at its time limit, or its last
+      attempt fails, ``value`` is the number of iterations that it had left; otherwise 0.
     - ``rate``: the gang takes ``value`` seconds per iteration from here on, including all sub-steps and the slowdown by
       other gangs. The first ``rate`` event of a gang has the time of the gang's start. There are ``rate`` events only
       if the network is a topology or jobs share GPUs. Otherwise the placement alone determines the rate.
@@ -58,6 +60,8 @@ class EventLog:
       GPUs, as a rule another number of them.
     - ``refuse``: a job that has never run leaves the system without being run. ``value`` is 1 if it was held and was
       cancelled, because it depends on what did not happen; otherwise 0.
+    - ``fail``: a node of the gang crashes, or its attempt fails by itself. The job has ``value`` iterations left, as at
+      its last checkpoint. A ``release`` follows when the failure is detected, and the job waits again.
 
     Attributes
     ----------
@@ -94,7 +98,7 @@ class EventLog:
                 line += f" tier {event['tier']} gpus {','.join(map(str, self.gang(index)))} from {event['value']:.6f}"
                 if event["sub_steps"] > 1:
                     line += f" sub-steps {event['sub_steps']}"
-            elif event["kind"] in (PREEMPT, RESIZE) or (event["kind"] == COMPLETE and event["value"]):
+            elif event["kind"] in (PREEMPT, RESIZE, FAIL) or (event["kind"] == COMPLETE and event["value"]):
                 line += f" left {event['value']:.6f}"
             elif event["kind"] == RATE:
                 line += f" iteration {event['value']:.9f} link {event['gpu_at']}"

@@ -78,7 +78,7 @@ def _dataset(folder: Path) -> str:
 
 
 def _card(folder: Path) -> str:
-    from gpusched_env.reproduce import load_card, play_card
+    from studies.reproduce import load_card, play_card
 
     runs = play_card(load_card("sjf-bco"), folder, True, progress=False)[0].runs
     return json.dumps([run.as_dict() for run in runs])

@@ -14,7 +14,6 @@ from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.traces.reading import READERS, read_trace, read_workload, trace_format
 from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmNode, SlurmPartition, SlurmScheduling
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
-from gpusched_env.traces.tables import LAYOUTS, Table, read_layers, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,
     describe_workload,
@@ -25,10 +24,10 @@ from gpusched_env.traces.transform import (
 )
 
 __all__ = [
-    "CLUSTER_READERS", "GENERATORS", "LAYOUTS", "PROFILE_RULES", "READERS", "ReadOptions", "ReadReport", "SlurmCluster",
-    "SlurmNode", "SlurmPartition", "SlurmScheduling", "Table", "assign_profiles", "clip_gpus", "describe_workload",
+    "CLUSTER_READERS", "GENERATORS", "PROFILE_RULES", "READERS", "ReadOptions", "ReadReport", "SlurmCluster",
+    "SlurmNode", "SlurmPartition", "SlurmScheduling", "assign_profiles", "clip_gpus", "describe_workload",
     "fetch", "first_jobs", "from_zero", "generate_workload", "generator_parameters", "ignore_placement", "mix_profiles",
-    "offered_load", "read_cluster", "read_kueue_quotas", "read_layers", "read_slurm_cluster", "read_table",
+    "offered_load", "read_cluster", "read_kueue_quotas", "read_slurm_cluster",
     "read_trace", "read_workload", "sample", "scale_to_load", "trace_format", "up_to_gpus", "where", "window",
 ]  # fmt: skip
 

@@ -72,8 +72,9 @@ def make_elastic(
             count += 1
         options.append(pairs)
     profiles = Profiles(
-        np.concatenate(rows), np.concatenate(compute), own.gpu_types, own.measured, own.shaped, own.accumulation
-    )
+        np.concatenate(rows), np.concatenate(compute), own.gpu_types, own.measured, own.shaped, own.accumulation,
+        own.plans,
+    )  # fmt: skip
     table = Sizes.of_groups([group_of[request] for request in requests], options)
     return workload.unchecked_replace(profiles=profiles, sizes=table)
 

@@ -99,10 +99,32 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
     return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)
 
 
+def _llm(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> Assigned:
+    """Give each job the fastest plan on its GPUs for the model, the training and the batch that its attributes name."""
+    from gpusched_env.traces.profile_tables.llm import Request, llm_profiles
+
+    missing = [name for name in ("model", "training", "batch_size") if name not in workload.attributes]
+    if missing:
+        raise WorkloadError(
+            f"profiles 'llm': workload {workload.name!r} does not say what its jobs train (no attribute "
+            f"{missing[0]!r}); the generator llm-dev does, or use 'unit'"
+        )
+    names, training = (workload.attributes[name].astype(str).tolist() for name in ("model", "training"))
+    batches = workload.told("batch_size").astype(np.int64).tolist()
+    trained = list(zip(names, training, batches, strict=True))
+    gangs: dict[tuple[str, str, int], set[int]] = {}
+    for key, gpus in zip(trained, workload.jobs["gpus"].tolist(), strict=True):
+        gangs.setdefault(key, set()).add(gpus)
+    row_of = {key: row for row, key in enumerate(sorted(gangs))}
+    requests = [Request(key[0], key[2], tuple(sorted(gangs[key])), gpu_types, kind=key[1]) for key in row_of]
+    return llm_profiles(requests), np.array([row_of[key] for key in trained], np.int32)
+
+
 PROFILE_RULES: Final[dict[str, Rule]] = {
     "mix": partial(_of_model, _mix),
     "unit": partial(_of_model, _unit),
     "models": partial(_of_model, _models),
+    "llm": partial(_of_model, _llm),
     **{table: partial(_of_model, partial(measured_profiles, table)) for table in MeasuredTable.SHIPPED},
     **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FittedTable.SHIPPED},
     "sia-computed": partial(_of_model, partial(computed_profiles, "sia", False)),
@@ -129,6 +151,8 @@ def assign_profiles(
 
     - "unit": an iteration takes one second and needs no communication, so run times are the same on every placement.
     - "models": like "unit", but with one profile for each value of the attribute ``model``.
+    - "llm": every job gets the fastest plan that fits on its GPUs, for the attributes ``model``, ``training``
+      ("pretrain", "sft" or "lora") and ``batch_size`` (sequences of an iteration).
     - "mix": every job draws one of nine convolutional networks uniformly, whatever its gang size.
     - "gavel" and the other tables of MeasuredTable: every job gets a model with measured rates, see
       ``measured_profiles``. "gavel:PATH": the same with another throughput file of Gavel, such as

@@ -32,6 +32,7 @@ SUMMARIES = {
     "gpusched/Sharing-v0": "Two jobs may share a GPU: which job joins which, and with how small a sub-batch.",
     "gpusched/Elastic-v0": "On how many GPUs does each job start, and when does a running gang grow or shrink?",
     "gpusched/Tenants-v0": "Three tenants with quotas lend GPUs: whose job starts, and whose is preempted?",
+    "gpusched/Pretraining-v0": "Gangs train LLMs, evaluations follow their checkpoints, nodes fail: who starts where?",
     "gpusched/Family-v0": "Another cluster, network and mix of jobs for each seed: what holds for all of them.",
     DELAY_TIMERS: "Dally schedules; the agent sets how long gangs wait for a nearer placement.",
 }

@@ -8,10 +8,11 @@ import typer
 
 from gpusched_env import __version__
 from gpusched_env.cli.agents import agents_app
-from gpusched_env.cli.describing import describe, describe_cluster, describe_table
+from gpusched_env.cli.describing import describe, describe_cluster
 from gpusched_env.cli.fetching import fetch_files, list_files, show_file
 from gpusched_env.cli.forecasting import forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
+from gpusched_env.cli.models import models_app
 from gpusched_env.cli.playing import compare, export, run
 from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
@@ -52,7 +53,6 @@ traces_app.add("show")(show_file)
 traces_app.add("fetch")(fetch_files)
 traces_app.add("describe", tables=True)(describe)
 traces_app.add("cluster", tables=True)(describe_cluster)
-traces_app.add("table", tables=True)(describe_table)
 traces_app.add("export")(export)
 traces_app.add("pseudonymise")(pseudonymise)
 twin_app.add("forecast", tables=True)(forecast)
@@ -60,6 +60,7 @@ app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")
 app.add_typer(agents_app, name="agents")
 app.add_typer(traces_app, name="traces")
+app.add_typer(models_app, name="models")
 app.add_typer(twin_app, name="twin")
 app.add_typer(leaderboard_app, name="leaderboard")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
@@ -11,7 +12,7 @@ from gpusched_env.network import NETWORK_PRESETS, Contention
 from gpusched_env.problem.energy import DEFAULT, Energy
 from gpusched_env.problem.instance import PREEMPTION_COSTS
 from gpusched_env.scenarios.convert import build
-from gpusched_env.scenarios.files import sharing_from_dict
+from gpusched_env.scenarios.files import failures_from_dict, read_fields, sharing_from_dict
 from gpusched_env.scenarios.scenario import ONE_PROBLEM
 from gpusched_env.sharing import Sharing
 from gpusched_env.support.assignments import split_assignments
@@ -114,6 +115,26 @@ def with_energy(scenario: Scenario, text: str | None) -> Scenario:
     fields |= {name: split_assignments(text, "")[name] for name in ("price", "carbon", "cap_w") if name in fields}
     own = {} if scenario.energy is None else scenario.energy.as_dict()
     return scenario.replace(energy=build(Energy, own | fields, "--energy"), name=f"{scenario.name} + energy {text}")
+
+
+def with_failures(scenario: Scenario, text: str | None) -> Scenario:
+    """Return the scenario with other failures of nodes."""
+    if text is None:
+        return scenario
+    name = f"{scenario.name} + failures {text}"
+    if text == NONE:
+        return scenario.replace(failures=None, name=name)
+    preset, _, rest = text.partition(",")
+    if Path(text).suffix == ".csv":
+        data: Any = {"rate": 0.0, "path": text}
+    elif Path(text).suffix in (".toml", ".json"):
+        data = read_fields(Path(text), "a file of failures")
+    else:
+        try:
+            data = _values(text) if "=" in preset else {"preset": preset} | (_values(rest) if rest else {})
+        except ValueError as error:
+            raise GpuschedError(f"--failures {text}: {error}; write rsc-1, rate=6.5,repair_s=3600 or none") from None
+    return scenario.replace(failures=failures_from_dict(data, "--failures"), name=name)
 
 
 def _values(text: str) -> dict[str, Any]:

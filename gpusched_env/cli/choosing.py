@@ -133,8 +133,8 @@ class Wires:
     """Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, unless
     the scenario or --contention chooses another."""
     contention: Annotated[str | None, typer.Option(metavar="MODEL")] = None
-    """Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as kway:xi1=0.5,alpha=0.2.
-    Fields that are not given keep their values."""
+    """Contention model: none, maxmin, kway, flat, table, budget, tiers or strict-priority, with fields such as
+    kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +162,9 @@ class Problem(Jobs, Wires):
     energy: Annotated[str | None, typer.Option(metavar="FIELD=VALUE,...|default")] = None
     """Compute energy (docs/energy.md): default = the package's watts of GPUs; watts=FILE, price=FILE|NUMBER,
     carbon=FILE|NUMBER, sleep_after_s=600,sleep_w=0, cap_w=FILE|NUMBER. Fields that are not given keep their values."""
+    failures: Annotated[str | None, typer.Option(metavar="PRESET|FIELD=VALUE,...|FILE|none")] = None
+    """Let nodes fail (docs/failures.md): a preset, such as llama3 or rsc-1,repair_s=3600; fields, such as rate=6.5 (per
+    1,000 nodes and day); a .toml or .json file of such fields; or a .csv file of outages."""
     profiles: Annotated[str | None, typer.Option(metavar="RULE")] = None
     """Models for jobs without one: unit = equal run times on every GPU type and placement, the default of a log without
     --scenario; mix (V100), gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...)
@@ -186,13 +189,19 @@ class Problem(Jobs, Wires):
 
     def chosen(self) -> Scenario:
         """Return the scenario; its name tells what was changed."""
-        from gpusched_env.cli.changing import with_energy, with_network, with_preemption_cost, with_sharing
+        from gpusched_env.cli.changing import (
+            with_energy,
+            with_failures,
+            with_network,
+            with_preemption_cost,
+            with_sharing,
+        )  # fmt: skip
         from gpusched_env.cli.parsing import chosen_scenario
 
         found = chosen_scenario(self.scenario, self.workload, self.cluster, self.changes())
         found = with_network(found, self.network, self.contention)
         found = with_sharing(with_preemption_cost(found, self.preemption_cost), self.sharing)
-        return with_energy(found, self.energy)
+        return with_failures(with_energy(found, self.energy), self.failures)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""``gpusched traces describe``, ``cluster`` and ``table``: what a workload, a list of machines and a table hold."""
+"""``gpusched traces describe`` and ``cluster``: what a workload and a list of machines hold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-import numpy as np
 import typer
 from rich.text import Text
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 # Log format -> the generator calibrated on that log, where their names differ
 CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}
+LLM_DEV: Final = "llm-dev"  # generator whose jobs are compared with what is published of Kalos
 CALIBRATED_JOBS: Final = 50_000  # jobs drawn from a calibrated generator if --jobs is not given
 
 
@@ -80,6 +80,8 @@ def describe(
     picture = Picture(workload, None, found.start_hour, machines.gpus if machines else None)
     if calibration is not None:
         picture = _beside(picture, calibration, seed if source == SYNTHETIC + calibration else None, jobs.max_gpus)
+    elif found.kind == LLM_DEV:
+        picture = _beside_acme(picture, seed)
     _show(picture, found.title, plot)
 
 
@@ -91,8 +93,11 @@ def _show(picture: Picture, title: str, plot: Path | None) -> None:
     for table in (class_table(picture.workload), *group_tables(picture.workload)):
         print()
         show(table)
-    if picture.calibration is not None:
-        show(fit_table(picture.checks), f"\ncompared with {picture.calibration.log} ({picture.judged})")
+    if picture.checks:
+        from gpusched_env.traces.generators.llm_shares import SOURCES
+
+        log = SOURCES if picture.calibration is None else picture.calibration.log
+        show(fit_table(picture.checks), f"\ncompared with {log} ({picture.judged})")
     if plot is not None:
         from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
 
@@ -145,6 +150,14 @@ def _beside(picture: Picture, name: str, seed: int | None, max_gpus: int | None)
     return dataclasses.replace(picture, calibration=log, checks=acceptance(measured, log), judged=judged)
 
 
+def _beside_acme(picture: Picture, seed: int) -> Picture:
+    """Compare draws of the generator of jobs of LLMs with what is published of Acme's Kalos."""
+    from gpusched_env.traces.generators.llm_shares import DRAWS, JOBS, compare, measure_llm_dev
+
+    judged = f"medians of {DRAWS} draws of {JOBS:,} jobs"
+    return dataclasses.replace(picture, checks=compare(measure_llm_dev(seed)), judged=judged)
+
+
 def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
     """Read a cluster description and print what was kept, what was dropped and why, and the machines.
 
@@ -163,30 +176,3 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
         table.add_row(Text(group.gpu_type), *(f"{count:,}" for count in counts))
     note = f"{cluster.gpus:,} GPUs in {len(cluster.nodes):,} nodes in {len(cluster.racks):,} racks"
     show(table, note=note)
-
-
-def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|auto:PATH")]) -> None:
-    """Read a published table that lists no jobs and print what was read and what its columns hold.
-
-    docs/traces.md lists the layouts. auto detects a layout by the header of the file; it detects no layout in JSON or
-    in CSV without a header line.
-    """
-    from gpusched_env.evaluation.progress import reading_shown
-    from gpusched_env.traces import LAYOUTS, read_table
-
-    with reading_shown():
-        read, report = read_table(source)
-    print(report.describe())
-    table = plain_table("column", "unit", "smallest", "median", "largest", texts=2)
-    for name, values in read.columns.items():
-        if values.dtype.kind == "U":
-            cells = ["", f"{len(np.unique(values)):,} different", ""]
-        else:
-            told = np.sort(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
-            cells = [_value(told[i]) for i in (0, (len(told) - 1) // 2, -1)] if len(told) else [""] * 3
-        table.add_row(Text(name or '""'), read.units[name], *cells)
-    show(table, f"{read.layout}: {LAYOUTS[read.layout].about}")
-
-
-def _value(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("T", " ")

@@ -46,33 +46,18 @@ def pseudonymise(
 
     Formats: csv, kubernetes, kueue, sacctmgr (associations, events, qos), slurm (sacct, slurm.conf, gres.conf,
     topology.conf, sinfo, scontrol show), squeue, sshare, volcano. Under one key a name has one pseudonym in all files.
-    Columns and fields that no reader needs are left out. Keep the key, and keep it secret.
+    Columns and fields that no reader needs are left out. Keep the key, and keep it secret. The command needs a clone of
+    the repository that is installed by pip install -e.
 
     Example: gpusched traces pseudonymise slurm:sacct.txt --key secret.txt --output public.txt
     """
-    from gpusched_env.evaluation.progress import reading_shown
-    from gpusched_env.pseudonyms.tables import TABLES, writer_of
-    from gpusched_env.pseudonyms.writing import pseudonymise as write
-    from gpusched_env.traces.parsing.detection import recognise
-    from gpusched_env.traces.reading import SIGNATURES, resolve_source
-
-    names = pseudonyms_of(key, hide)
-    if ":" not in source:
-        source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
-    kind, _, rest = source.partition(":")
-    if kind == "auto" and Path(rest).expanduser().is_file():
-        kind = recognise(Path(rest).expanduser(), {**SIGNATURES, **TABLES})
-        source = f"{kind}:{rest}"
-    shown = kind in TABLES and bool(rest)
-    with reading_shown():
-        name, path = (kind, Path(rest).expanduser()) if shown else resolve_source(source)
-        for one in (path, key):
-            if output.exists() and one.exists() and output.samefile(one):
-                raise GpuschedError(
-                    f"--output {output}: this is the {'key' if one is key else 'log'}; name another file"
-                )
-        if shown:
-            left_out = writer_of(kind)(path, output, names)
-        else:
-            left_out = write(name, path, output, names, columns_of(mapping) or None)
-    print(f"{output}: {name}, with pseudonyms; left out: {left_out}; {names.summary()}")
+    try:
+        from tools.pseudonyms.command import write
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("tools"):
+            raise
+        raise GpuschedError(
+            "logs get pseudonyms in a clone of the repository, not in an installed package: "
+            "pip install -e . in the clone, then the same command"
+        ) from error
+    write(source, key, output, pseudonyms_of(key, hide), columns_of(mapping) or None)

@@ -15,7 +15,7 @@ from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.next_events import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import FREE, rack_place, unreserve
+from gpusched_env.core.placement.taking import FREE, UNUSABLE, rack_place, unreserve
 from gpusched_env.core.refusals import (
     APPLIED,
     BAD_GANG,
@@ -33,7 +33,7 @@ from gpusched_env.core.refusals import (
     NOT_RUNNING,
     TOO_FEW_GPUS,
 )
-from gpusched_env.core.reservations import close_nodes, must_leave
+from gpusched_env.core.reservations import close_nodes, is_down, mark_gpu, must_leave
 from gpusched_env.core.seating import (
     choose_sub_batch,
     class_there,
@@ -48,7 +48,7 @@ from gpusched_env.core.sharing.seats import has_option, move_down, slowdown_by_c
 from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, REFUSED, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
-from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RELEASE, RESUME, START
+from gpusched_env.event_log import ARRIVAL, COMPLETE, FAIL, LEASE_END, PREEMPT, RATE, REFUSE, RELEASE, RESUME, START
 from gpusched_env.support.units import LATEST_S
 
 # Results of :func:`advance`: what stopped it. LOG_FULL: drain the log, and call again; it also comes after MOST_QUIET
@@ -112,8 +112,13 @@ def productive_s(sim: Run, replica: int) -> float:
 @helper
 def work_left(sim: Run, row: int) -> float:
     """Return the number of iterations that a job has left at the present simulated time."""
+    return work_after(sim, row, productive_s(sim, sim.jobs[row]["replica"]))
+
+
+@helper
+def work_after(sim: Run, row: int, elapsed: float) -> float:
+    """Return the iterations that a job has left after ``elapsed`` seconds of progress since its last update."""
     job = sim.jobs[row]
-    elapsed = productive_s(sim, job["replica"])
     if elapsed > 0.0:
         done = elapsed / sim.replicas[job["replica"]]["iteration_s"]
         step = sim.world["step_iterations"]
@@ -147,12 +152,31 @@ def seconds_left(sim: Run, row: int) -> float:
     return work_left(sim, row) / sim.jobs[row]["iterations"] * sim.jobs[row]["ideal_s"]
 
 
+@kernel(lazy=True)
+def save_work(sim: Run, replica: int) -> None:
+    """Set the work that the last periodic checkpoint of an active gang has saved; its rate is constant since then."""
+    row = sim.replicas[replica]["job"]
+    c = sim.recovery[row]
+    if c["segment_s"] == np.inf:
+        return
+    now_s = sim.world["clock_s"]
+    segments = math.floor((now_s - c["begin_s"]) / c["segment_s"]) - 1
+    for _ in range(2):  # the quotient is rounded
+        if c["begin_s"] + (segments + 1) * c["segment_s"] <= now_s:
+            segments += 1
+    elapsed = c["begin_s"] + segments * c["segment_s"] - sim.replicas[replica]["since_s"]
+    if elapsed > 0.0:
+        c["saved"] = work_after(sim, row, elapsed)
+
+
 @helper
 def touch(sim: Run, replica: int) -> None:
     """Set the remaining work and the service of a replica's job to their values at the present simulated time."""
     row = sim.replicas[replica]["job"]
     elapsed = productive_s(sim, replica)
     if elapsed > 0.0:
+        if sim.world["recovers"]:
+            save_work(sim, replica)
         sim.jobs[row]["remaining"] = work_left(sim, row)
         sim.jobs[row]["service_s"] += elapsed
         sim.replicas[replica]["service_s"] = sim.jobs[row]["service_s"]
@@ -188,6 +212,8 @@ def give_back(sim: Run, replica: int) -> None:
             sim.free[node] += 1
             sim.free[rack_place(sim, node)] += 1
             w["free_gpus"] += 1
+        if is_down(sim, gpu):
+            mark_gpu(sim, gpu, FREE, UNUSABLE, -1)
         seat = following
     w["returns"] += 1
     clear_lease(sim, replica)
@@ -249,6 +275,18 @@ def set_end(sim: Run, number: int, since_s: float) -> None:
     r["until_s"] = finish_time(sim, since_s, job["remaining"], r["iteration_s"])
     if job["limit_s"] < np.inf:
         r["until_s"] = min(r["until_s"], since_s + max(job["limit_s"] - job["service_s"], 0.0))
+    if sim.world["recovers"]:
+        r["until_s"] = min(r["until_s"], since_s + max(sim.recovery[r["job"]]["fails_s"] - job["service_s"], 0.0))
+
+
+@kernel(lazy=True)
+def fails_now(sim: Run, replica: int) -> bool:
+    """Return whether an active gang that ends now fails by itself: its work is not done, nor its limit reached."""
+    r = sim.replicas[replica]
+    job = sim.jobs[r["job"]]
+    left_s = max(sim.recovery[r["job"]]["fails_s"] - job["service_s"], 0.0)
+    early = finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"]) > r["until_s"]
+    return r["since_s"] + left_s <= r["until_s"] and early and left_s < max(job["limit_s"] - job["service_s"], 0.0)
 
 
 @kernel(lazy=True)
@@ -265,6 +303,8 @@ def delay_progress(sim: Run, number: int, since_s: float) -> None:
     """Let the progress of a gang that has started just now begin at ``since_s``; its start is the latest event."""
     r = sim.replicas[number]
     r["since_s"] = since_s
+    if sim.world["recovers"]:
+        sim.recovery[r["job"]]["begin_s"] = since_s
     set_end(sim, number, since_s)
     set_due(sim, number)
     sim.events[sim.world["events"] - 1]["value"] = since_s
@@ -279,6 +319,21 @@ def split_batch(sim: Run, number: int, pace: int, slowest: int) -> float:
     r["compute_share"] = size["compute_share"]
     r["accumulation_s"] = (size["sub_steps"] - 1) * (r["compute_share"] * times["compute_s"])
     return micro_s(times, r["compute_share"])
+
+
+@helper
+def with_checkpoints(sim: Run, row: int, iteration_s: float) -> float:
+    """Return the time of an iteration of a job with its share of the periodic checkpoints [s]."""
+    return iteration_s * sim.recovery[row]["stretch"] if sim.world["recovers"] else iteration_s
+
+
+@kernel(lazy=True)
+def recover(sim: Run, row: int, since_s: float) -> None:
+    """Let the checkpoints of a job whose gang starts count from ``since_s``; it has lost nothing yet."""
+    c = sim.recovery[row]
+    c["begin_s"] = since_s
+    c["saved"] = sim.jobs[row]["remaining"]
+    c["failed"] = 0
 
 
 @helper
@@ -306,7 +361,7 @@ def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float)
         if w["meters"] > 0:
             r["compute_s"] = computes_s(sim, number, pace)
     r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
-    r["iteration_s"] = whole_iterations(sim, r["solo_s"])
+    r["iteration_s"] = whole_iterations(sim, with_checkpoints(sim, r["job"], r["solo_s"]))
     if w["sharing"]:
         meet_company(sim, number)
 
@@ -390,6 +445,9 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
     again = w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"] and job["first_start_s"] != np.inf
+    if w["recovers"] and sim.recovery[row]["failed"]:
+        r["since_s"] = w["clock_s"] + w["recovery_s"]
+        again = False
     if again:
         r["since_s"] = w["clock_s"] + w["restart_all_s"]
     if w["latencies"] and job["first_start_s"] == np.inf:
@@ -398,6 +456,8 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
         r["since_s"] += w["merge_s"]
     if again:
         r["since_s"] = max(r["since_s"], sim.ready[row])
+    if w["recovers"]:
+        recover(sim, row, r["since_s"])
     set_rate(sim, number, pace, slowest, iteration_s)
     if taken > gang:
         r["compute_s"] = compute_s
@@ -582,6 +642,58 @@ def stop(sim: Run, row: int) -> None:
 
 
 @kernel(lazy=True)
+def crash(sim: Run, row: int, detection_s: float) -> None:
+    """Let a gang fail: its work is that of its last checkpoint, and its GPUs are free after ``detection_s`` [s].
+
+    The checkpoint of a preemption that is not over is lost. The log must have room for two records.
+    """
+    w = sim.world
+    number = sim.jobs[row]["replica"]
+    r = sim.replicas[number]
+    clear_lease(sim, number)
+    touch(sim, number)
+    sim.jobs[row]["remaining"] = sim.recovery[row]["saved"]
+    sim.recovery[row]["failed"] = 1
+    write_event(sim, FAIL, row, number, sim.jobs[row]["remaining"])
+    if r["phase"] == ACTIVE:
+        sim.jobs[row]["preemptions"] += 1
+        w["preemptions"] += 1
+        if w["contention"] > 0:
+            end_flow(sim, number)
+        if detection_s > 0.0:
+            r["phase"] = CHECKPOINTING
+            w["checkpointing_gpus"] += r["gpus"]
+    if detection_s > 0.0:
+        r["until_s"] = w["clock_s"] + detection_s
+        set_due(sim, number)
+    else:
+        release(sim, number)
+
+
+@kernel(lazy=True)
+def end_attempt(sim: Run, replica: int) -> bool:
+    """Let the attempt of a job end if it fails by itself now; return False if the job itself ends."""
+    row = sim.replicas[replica]["job"]
+    c = sim.recovery[row]
+    if not fails_now(sim, replica) or c["attempts_left"] == 1:
+        return False
+    c["attempts_left"] -= c["attempts_left"] > 0
+    touch(sim, replica)
+    c["fails_s"] = np.inf
+    if c["next_failure"] < c["end_of_failures"]:
+        c["fails_s"] = sim.jobs[row]["service_s"] + sim.failures[c["next_failure"]]
+        c["next_failure"] += 1
+    crash(sim, row, 0.0)
+    return True
+
+
+@helper
+def stays(sim: Run, number: int) -> bool:
+    """Return whether a gang does not restart with all others: it is on a drained node, or has failed."""
+    return sim.replicas[number]["phase"] != ACTIVE or (sim.world["node_sets"] > 0 and must_leave(sim, number, True))
+
+
+@kernel(lazy=True)
 def restart_next(sim: Run) -> int:
     """Stop the gang that started first, and start it again on its GPUs; return GO_ON, or LOG_FULL.
 
@@ -592,7 +704,7 @@ def restart_next(sim: Run) -> int:
     if not has_room(sim):
         return LOG_FULL
     at = 0
-    while at < w["running"] and w["node_sets"] > 0 and must_leave(sim, sim.running[at], True):
+    while at < w["running"] and stays(sim, sim.running[at]):
         at += 1
     r = sim.replicas[sim.running[at]]
     happened = w["entered"] + w["finished"] + w["starts"] + w["preemptions"]
@@ -645,7 +757,7 @@ def elapse(sim: Run, until_s: float) -> None:
             meter(sim, until_s)
         w["job_seconds"] += seconds * (w["entered"] - w["finished"])
         w["slowdown_seconds"] += seconds * w["slowdown_weight"]
-        w["busy_gpu_seconds"] += seconds * (w["gpus"] - w["free_gpus"])
+        w["busy_gpu_seconds"] += seconds * (w["gpus"] - w["free_gpus"] - w["down_gpus"])
         w["clock_s"] = until_s
 
 
@@ -706,11 +818,13 @@ def withdraw(sim: Run, row: int, value: float) -> None:
 
 @helper
 def complete(sim: Run, replica: int) -> None:
-    """Process the completion of a replica's job; the remaining work is set to exactly 0 unless the job is killed."""
+    """Process the completion of a replica's job; its work left is exactly 0 unless it is killed or gives up."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     job = sim.jobs[row]
     left = work_at_limit(sim, replica) if job["limit_s"] < np.inf else 0.0
+    if w["recovers"] and fails_now(sim, replica):
+        left = work_left(sim, row)  # it gives up
     touch(sim, replica)
     job["remaining"] = left
     give_back(sim, replica)
@@ -743,7 +857,7 @@ def commit_rates(sim: Run) -> None:
         if w["sharing"] and r["company_changed"]:
             r["company_changed"] = 0
             r["slowdown"] = slowdown_by_company(sim, number)
-        iteration_s = whole_iterations(sim, beside_company(sim, number))
+        iteration_s = whole_iterations(sim, with_checkpoints(sim, r["job"], beside_company(sim, number)))
         if r["phase"] != ACTIVE or r["told_s"] == iteration_s:
             continue
         touch(sim, number)
@@ -796,11 +910,14 @@ def process(sim: Run, phase: int, replica: int) -> int:
     elif phase == CHANGES:
         change_links(sim)
     elif phase == CLOSES:
-        row = close_nodes(sim)
-        if row >= 0:
+        row, crashes = close_nodes(sim)
+        if row >= 0 and crashes:
+            crash(sim, row, w["detection_s"])
+        elif row >= 0:
             stop(sim, row)
     elif phase == ACTIVE:
-        complete(sim, replica)
+        if not w["recovers"] or not end_attempt(sim, replica):
+            complete(sim, replica)
     else:
         release(sim, replica)
     if w["round_s"] == 0.0:
@@ -895,8 +1012,8 @@ def advance(sim: Run) -> int:
 
     At a decision point the log has room for MOST_RECORDS. There is one decision point after all simultaneous events.
     Simultaneous events are processed in this order: completions, releases, ends of leases and arrivals, each by
-    ascending job row; then held jobs that enter the queue, by ascending job row; then changes of links; then beginnings
-    and ends of reservations; then timers and rounds.
+    ascending job row; then held jobs that enter the queue, by ascending job row; then changes of links; then outages
+    and reservations, ends first; then timers and rounds. Gangs on a node that crashes fail by ascending job row.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """

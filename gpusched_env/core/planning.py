@@ -11,6 +11,7 @@ from gpusched_env.core.placement.placing import goes_anywhere_now, reserve
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import FREE, rack_place, unable_somewhere, unreserve
 from gpusched_env.core.refusals import APPLIED
+from gpusched_env.core.reservations import is_down
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, WAITING, Run
 
 
@@ -74,6 +75,8 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
 def lend(sim: Run, replica: int, value: int) -> int:
     """Write ``value`` as the holder of the GPUs that only this replica holds; return the number of these GPUs.
 
+    GPUs of nodes that are down stay as they are.
+
     The value FREE marks the GPUs as free; the number of the replica makes it their holder again.
     """
     change = 1 if value == FREE else -1
@@ -81,7 +84,11 @@ def lend(sim: Run, replica: int, value: int) -> int:
     seat = sim.replicas[replica]["first_gpu"]
     while seat >= 0:
         gpu = seat % sim.world["gpus"]
-        if seat == gpu and (sim.world["gpu_jobs"] == 1 or sim.holder[gpu + sim.world["gpus"]] == FREE):
+        if (
+            seat == gpu
+            and not is_down(sim, gpu)
+            and (sim.world["gpu_jobs"] == 1 or sim.holder[gpu + sim.world["gpus"]] == FREE)
+        ):
             node = sim.gpu_node[gpu]
             sim.holder[gpu] = value
             sim.free[node] += change
@@ -116,7 +123,7 @@ def select_within_budget(sim: Run, walk: Walk, count: int) -> bool:
 
     Returns whether the rules of all newcomers accept any free GPUs, so that no placement must be searched.
     """
-    budget = sim.world["gpus"]
+    budget = sim.world["gpus"] - sim.world["down_gpus"]
     located = True
     for i in range(count):
         if walk.verdicts[i] == BLOCKED:

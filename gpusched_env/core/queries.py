@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.events import attained_service, productive_s, work_left
+from gpusched_env.core.events import attained_service, productive_s, with_checkpoints, work_left
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.flows import begin_flow, end_flow
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
@@ -169,7 +169,7 @@ def end_s(sim: Run, row: int) -> float:
     if number < 0 or sim.replicas[number]["phase"] != ACTIVE:
         return np.inf
     r = sim.replicas[number]
-    pace = whole_iterations(sim, beside_company(sim, number))
+    pace = whole_iterations(sim, with_checkpoints(sim, row, beside_company(sim, number)))
     if pace == r["iteration_s"]:
         return r["until_s"]
     since_s = max(r["since_s"], sim.world["clock_s"])  # a decision or a completion at this time has changed the rate

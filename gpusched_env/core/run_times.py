@@ -32,6 +32,9 @@ def change_run_times(sim: Run, given: RunTimes) -> None:
         if job["status"] != FUTURE:
             w["slowdown_weight"] += 1.0 / given.run_s[row] - 1.0 / job["ideal_s"]
         job["ideal_s"] = given.run_s[row]
+        if w["recovers"]:
+            lost = sim.recovery[row]["saved"] - job["remaining"]
+            sim.recovery[row]["saved"] = max(job["iterations"] - done + lost, 0.0)
         job["remaining"] = max(job["iterations"] - done, 0.0)
         if job["status"] == RUNNING:
             number = job["replica"]

@@ -10,8 +10,10 @@ import numpy as np
 
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
+    CUT_DTYPE,
     LINK_STATE_DTYPE,
     PAIR_DTYPE,
+    RANKED_DTYPE,
     ROUTE_DTYPE,
     USE_DTYPE,
     empty_network,
@@ -22,7 +24,9 @@ from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.problem.cluster import RACK_DTYPE, TIERS_WITH_SLOTS, Cluster
 from gpusched_env.problem.dependencies import Holds
 from gpusched_env.problem.energy import METERS, SERIES_DTYPE, STATES
-from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.outages import Recovery
+from gpusched_env.problem.workload import PLAN_DTYPE
 
 _LINE: Final = 64  # [byte] of a cache line
 _JOBS_TOGETHER: Final = 2048  # jobs per block; the records of a block stay in the cache while their fields are written
@@ -108,6 +112,11 @@ WORLD_DTYPE: Final = whole_lines(
         ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
+        ("recovers", "<i8"),  # 1 = gangs may fail, or checkpoints of running gangs take time (``recovery``)
+        ("down_gpus", "<i8"),  # [GPU] that no gang holds, on nodes that are down
+        ("detection_s", "<f8"),  # [s] for which a gang holds its GPUs after a crash
+        ("recovery_s", "<f8"),  # [s] without progress when a gang resumes after a failure
+        ("leaving", "<i8"),  # 1 = a reservation has closed nodes just now, so gangs may have to leave
         ("parted", "<i8"),  # number of rows of ``parts``; 0 = no class demands anything of nodes
         ("next_closing", "<i8"),  # number of the next entry of ``closings``
         ("closings", "<i8"),  # number of entries of ``closings``
@@ -120,6 +129,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("changes", "<i8"),  # number of changes of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
+        ("levels", "<i8"),  # of priority (contention model "strict-priority")
         ("duplex", "<i8"),  # 1 = a row of the link table is for both directions
         ("edges", "<i8"),  # number of groups of machines with the same attachment
         ("nics", "<i8"),
@@ -136,6 +146,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("switch_share", "<f8"),  # of gpu_Bps that a gang reaches while the switch reduces; 0 = it does not
         ("gpu_depth_s", "<f8"),  # [s] of the pipeline on one machine; -1 = latencies are those of steps
         ("nic_depth_s", "<f8"),  # [s] of the pipeline on several
+        ("planned", "<i8"),  # 1 = some gang has a plan
         # energy (core/metering.py)
         ("meters", "<i8"),  # number of meters; 0 = none runs
         ("sleep_after_s", "<f8"),  # [s] inf = machines never sleep
@@ -258,7 +269,7 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
         ("following", "<i4"),  # scratch: next machine of a list; -1 = none
         ("hidden", "<i4"),  # [GPU] scratch: free, but not for the gang that is being placed
-        ("padding", "<i4"),  # keeps the 8-byte field aligned
+        ("crashes", "<i4"),  # number of crashes of this machine so far
     ]
 )
 PART_DTYPE: Final = np.dtype(
@@ -299,11 +310,28 @@ DRAIN: Final = 1 << 16  # unit in ``closed`` of the reasons for which gangs on t
 CLOSING_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s]
-        ("reservation", "<i4"),
-        ("step", "<i4"),  # what ``closed`` grows by for the sets that the reservation bars: 1 or DRAIN; < 0 at its end
+        ("reservation", "<i4"),  # -1 = an outage of ``node``
+        # what ``closed`` grows by for the sets that the reservation bars: 1 or DRAIN; < 0 at its end. Outage: 1 = the
+        # node crashes, 0 = and comes back at once, -1 = it comes back
+        ("step", "<i4"),
+        ("node", "<i4"),  # -1 = a reservation
+        ("padding", "<i4"),  # keeps the 8-byte field aligned
     ]
 )
 
+RECOVERY_DTYPE: Final = np.dtype(
+    [
+        ("segment_s", "<f8"),  # [s] of progress and checkpoint from one checkpoint to the next; inf = there are none
+        ("stretch", "<f8"),  # time of an iteration with these checkpoints / without
+        ("begin_s", "<f8"),  # [s] when the first segment of its gang begins
+        ("saved", "<f8"),  # iterations left at its last checkpoint, as of the last update (events.touch)
+        ("fails_s", "<f8"),  # [s] service_s at which the present attempt fails by itself; inf = it does not
+        ("next_failure", "<i4"),  # entry of ``failures`` for the attempt after this one
+        ("end_of_failures", "<i4"),  # and the end of these entries
+        ("attempts_left", "<i4"),  # failures by itself after which the job ends; 0 = none has such an effect
+        ("failed", "<i4"),  # 1 = its gang has failed, and no other has started since
+    ]
+)
 CHOICE_DTYPE: Final = np.dtype(
     [
         ("job_class", "<i4"),  # class of the job in this partition
@@ -381,8 +409,12 @@ class Run(Handle):
     chosen = array(np.int32, "gpus")  # ids of the GPUs of the latest placement
     links = array(LINK_STATE_DTYPE, "links")
     uses = array(USE_DTYPE, "uses")  # pairs of a replica and a link that its ring crosses
+    ranked = array(RANKED_DTYPE, "ranked")  # empty unless the contention model is "strict-priority", as is ``cuts``
+    cuts = array(CUT_DTYPE, "levels", "places_of_order")  # cheapest blocks of a beginning of the drawn order
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
+    plans = array(PLAN_DTYPE, "planned_classes")  # of each job class, gpus 0 = none; empty if no gang has a plan
+    ranks = array(np.int32, "ranks")  # scratch: node of each rank of a gang with a plan
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
     )  # rate of a profile beside another / rate alone (model "table")
@@ -405,6 +437,9 @@ class Run(Handle):
     eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
     entries = array(np.int32, "held_jobs")  # rows in the order in which the jobs entered the queue (holding.entry)
     latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
+    recovery = array(RECOVERY_DTYPE, "recovering")  # of each job; empty if nothing fails
+    failures = array(np.float64, "failures")  # [s] of service of attempts after which they fail, by job
+    down = array(np.int32, "failing_nodes")  # 1 = the node has crashed: its GPUs that no gang holds are UNUSABLE
     ready = array(np.float64, "restarts")  # [s] end of the last start of each job; empty if gangs do not all restart
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     meters = array(METER_DTYPE, "meters")  # in the order of METERS
@@ -480,6 +515,9 @@ def lengths(instance: Instance) -> dict[str, int]:
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
+        "recovering": 0 if instance.recovery is None else len(instance.workload),
+        "failures": 0 if instance.recovery is None else len(instance.recovery.fails_after_s),
+        "failing_nodes": 0 if instance.recovery is None else len(cluster.nodes),
         **_meter_lengths(instance),
         **_set_lengths(instance),
         **network_sizes(instance),
@@ -508,7 +546,7 @@ def _set_lengths(instance: Instance) -> dict[str, int]:
         "node_sets": 0 if sets is None else len(sets.belongs),
         "set_nodes": 0 if sets is None else len(instance.cluster.nodes),
         "reservations": reservations,
-        "closings": 2 * reservations,
+        "closings": 2 * reservations + (0 if instance.outages is None else 2 * len(instance.outages)),
     }
 
 
@@ -568,6 +606,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
+    _fill_closings(state, b, instance)
     if (counts := instance.node_counts) is not None:
         world["parted"] = len(instance.classes)
         parts = state.parts[b, : len(instance.classes)]
@@ -579,6 +618,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
     _fill_jobs(state, b, instance)
+    if instance.recovery is not None:
+        _fill_recovery(state, b, instance.recovery, rules)
     _fill_nodes(state, b, cluster)
     _fill_paces(state, b, instance)
     if instance.topology is not None:
@@ -680,7 +721,7 @@ def _fill_sets(state: State, b: int, instance: Instance) -> None:
     assert sets is not None
     count, nodes = sets.belongs.shape
     reservations = len(sets.start_s)
-    world["node_sets"], world["closings"] = count, 2 * reservations
+    world["node_sets"] = count
     if pairs := len(instance.choice_class):
         choices = sets.choices
         world["choices"] = pairs
@@ -693,11 +734,44 @@ def _fill_sets(state: State, b: int, instance: Instance) -> None:
     state.closed[b, :count, :nodes] = ~sets.belongs
     state.reserved[b, :reservations, :nodes] = sets.reserved
     state.barred[b, :reservations, :count] = sets.barred
-    times = np.zeros(2 * reservations, CLOSING_DTYPE)
-    times["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
-    times["reservation"] = np.tile(np.arange(reservations), 2)
-    steps = np.where(sets.drains, DRAIN, 1)
-    times["step"] = np.concatenate([steps, -steps])
-    state.closings[b, : 2 * reservations] = np.sort(times, order=["time_s", "step", "reservation"])
-    if reservations:
-        world["closing_s"] = state.closings[b, 0]["time_s"]
+
+
+def _fill_closings(state: State, b: int, instance: Instance) -> None:
+    """Lay the beginnings and ends of reservations and outages, by time; outages that never end have no end."""
+    times = np.zeros(0, CLOSING_DTYPE)
+    if (sets := instance.node_sets) is not None:
+        steps = np.where(sets.drains, DRAIN, 1)
+        times = np.zeros(2 * len(sets.start_s), CLOSING_DTYPE)
+        times["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
+        times["reservation"] = np.tile(np.arange(len(sets.start_s)), 2)
+        times["step"] = np.concatenate([steps, -steps])
+        times["node"] = -1
+    if instance.outages is not None:
+        rows = instance.outages.rows
+        both = np.zeros(2 * len(rows), CLOSING_DTYPE)
+        both["reservation"] = -1
+        both["node"] = np.tile(rows["node"], 2)
+        both["time_s"] = np.concatenate([rows["start_s"], rows["end_s"]])
+        lasts = rows["end_s"] > rows["start_s"]
+        both["step"] = np.concatenate([lasts, np.full(len(rows), -1)])
+        times = np.concatenate(
+            [times, both[np.concatenate([np.ones(len(rows), bool), lasts & (rows["end_s"] < np.inf)])]]
+        )
+    state.closings[b, : len(times)] = np.sort(times, order=["time_s", "step", "reservation", "node"])
+    state.world[b]["closings"] = len(times)
+    if len(times):
+        state.world[b]["closing_s"] = state.closings[b, 0]["time_s"]
+
+
+def _fill_recovery(state: State, b: int, told: Recovery, rules: Semantics) -> None:
+    world, jobs = state.world[b], len(told.cost_s)
+    world["recovers"] = 1
+    world["detection_s"], world["recovery_s"] = rules.detection_s, rules.recovery_cost_s
+    rows = state.recovery[b, :jobs]
+    rows["segment_s"], rows["stretch"], rows["attempts_left"] = told.segment_s, told.stretch, told.attempts
+    rows["saved"] = state.jobs["remaining"][b, :jobs]
+    state.failures[b, : len(told.fails_after_s)] = told.fails_after_s
+    fails = told.first[1:] > told.first[:-1]
+    rows["fails_s"] = np.inf
+    rows["fails_s"][fails] = told.fails_after_s[told.first[:-1][fails]]
+    rows["next_failure"], rows["end_of_failures"] = told.first[:-1] + 1, told.first[1:]

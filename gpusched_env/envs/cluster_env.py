@@ -215,7 +215,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._mask_in_observation = own.mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
-        self.axes = self.windows.axes(self.scenario.observed, self.scenario.semantics, shares)
+        planned = self.scenario.workload.planned
+        self.axes = self.windows.axes(self.scenario.observed, self.scenario.semantics, shares, planned)
         boxes: dict[str, spaces.Space[Any]] = {
             name: spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in self.shapes().items() if shape[0] > 0
         }  # without empty arrays, since no learner accepts them

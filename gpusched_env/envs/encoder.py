@@ -48,7 +48,8 @@ class Encoder:
         windows.check_sharing(instance.sharing is not None)
         self.windows = windows
         self.simulation = simulation
-        axes = windows.axes(instance.room, instance.semantics, instance.sharing is not None)
+        planned = len(instance.workload.profiles.plans) > 0
+        axes = windows.axes(instance.room, instance.semantics, instance.sharing is not None, planned)
         self.batch = Batch(
             windows, axes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )

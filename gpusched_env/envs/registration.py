@@ -69,6 +69,15 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "tenant_window": 3,
         "limits": True,
     },
+    "gpusched/Pretraining-v0": {  # 2,000 jobs on 1,024 H100 that fail: which gang starts on which racks, what may wait
+        "scenario": "llm-1024-h100-v0",
+        "queue_window": 64,
+        "running_window": 16,
+        "rules": ("rails", "consolidate", "pack"),
+        "delays_s": (600.0, 3_600.0),
+        "clairvoyant": False,
+        "tenant_window": 4,
+    },
     "gpusched/Family-v0": {  # 300 jobs on 24 to 192 GPUs: another cluster, network and mix of jobs for each seed
         "scenario": "family-v1",
         "rules": ("consolidate", "fastest-type", "pack"),

@@ -190,13 +190,14 @@ class Windows:
                     "choose a scenario with sharing"
                 )
 
-    def axes(self, room: Room, semantics: Semantics, shares: bool) -> dict[str, int]:
-        """Return the lengths of the axes of the observation arrays (observation.registry.AXES), and two conditions.
+    def axes(self, room: Room, semantics: Semantics, shares: bool, planned: bool) -> dict[str, int]:
+        """Return the lengths of the axes of the observation arrays (observation.registry.AXES), and three conditions.
 
         Parameters
         ----------
         room : numbers of nodes, links and GPU types that the observation has room for
         shares : jobs may share GPUs
+        planned : gangs may have plans (Profiles.plans)
         """
         return {
             "queue": self.queue_window,
@@ -212,6 +213,7 @@ class Windows:
             "cluster": 1,
             "topology": int(room.links > 0),
             "sharing": int(shares),
+            "plans": int(planned and room.links > 0),
         }
 
 

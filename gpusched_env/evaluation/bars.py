@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.event_log import EventLog
+from gpusched_env.event_log import FAIL, PREEMPT, EventLog
 from gpusched_env.metrics import segments
 from gpusched_env.problem.instance import Instance
 
@@ -38,6 +38,7 @@ class Bars(NamedTuple):
     left_out: int  # number of bars that were merged into crowds
     preempted: np.ndarray  # float64 [P, 2], time of each shown preemption [s], and middle of the row of its lowest GPU
     preemptions: int  # number of all preemptions, at least P
+    failed: np.ndarray  # float64 [F, 2], the same of each shown failure of a gang
 
 
 def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
@@ -49,14 +50,13 @@ def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
     """
     held = segments(instance, log)
     if not len(held):
-        return Bars(np.zeros(0, BAR_DTYPE), np.zeros(0, BAR_DTYPE), 0.0, 0, np.zeros((0, 2)), 0)
+        return Bars(np.zeros(0, BAR_DTYPE), np.zeros(0, BAR_DTYPE), 0.0, 0, np.zeros((0, 2)), 0, np.zeros((0, 2)))
     span_s = float(held["free_s"].max() - held["hold_s"].min())
     shortest_s = span_s / PARTS
     found = _joined(_stacked(_in_phases(held, _pieces(held, log), shortest_s)), shortest_s)
     found, crowds, joined_s, left_out = _bounded(found, most, shortest_s, span_s)
-    marks = _preemptions(held, log)
-    shown = marks[np.linspace(0, len(marks) - 1, MOST_MARKS).astype(int)] if len(marks) > MOST_MARKS else marks
-    return Bars(found, crowds, joined_s, left_out, shown, len(marks))
+    marks = _marks(held, log, PREEMPT)
+    return Bars(found, crowds, joined_s, left_out, _some(marks), len(marks), _some(_marks(held, log, FAIL)))
 
 
 def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
@@ -177,9 +177,13 @@ def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tup
     return bars[largest], crowds, joined_s, len(small)
 
 
-def _preemptions(held: np.ndarray, log: EventLog) -> np.ndarray:
-    """Return the time of each preemption [s] and the middle of the row of the gang's lowest GPU; float64 [P, 2]."""
-    stopped = held[(held["stop_event"] >= 0) & (held["free_event"] != held["stop_event"])]
+def _some(marks: np.ndarray) -> np.ndarray:
+    return marks[np.linspace(0, len(marks) - 1, MOST_MARKS).astype(int)] if len(marks) > MOST_MARKS else marks
+
+
+def _marks(held: np.ndarray, log: EventLog, kind: int) -> np.ndarray:
+    """Return the time of each stop of a kind [s] and the middle of the row of the gang's lowest GPU; float64 [P, 2]."""
+    stopped = held[(held["stop_event"] >= 0) & (log.events["kind"][held["stop_event"]] == kind)]
     stopped = stopped[np.argsort(stopped["stop_s"], kind="stable")]
     lowest = np.zeros(0)
     if len(stopped):

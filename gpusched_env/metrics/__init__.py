@@ -7,6 +7,7 @@ from gpusched_env.metrics.columns import (
     COLUMNS,
     DEADLINE_COLUMNS,
     ENERGY_COLUMNS,
+    FAILURE_COLUMNS,
     HOLD_COLUMNS,
     LIMIT_COLUMNS,
     TENANT_COLUMNS,
@@ -14,6 +15,7 @@ from gpusched_env.metrics.columns import (
     columns_markdown,
 )
 from gpusched_env.metrics.energy import used
+from gpusched_env.metrics.failures import GANG_FAILURES_DTYPE, failures_by_gang
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import JOB_TIMES_DTYPE, job_times
 from gpusched_env.metrics.segments import SEGMENT_DTYPE, end_of_run, segments, until
@@ -32,10 +34,11 @@ from gpusched_env.metrics.tenants import TENANT_TIMES_DTYPE, jain_index, max_min
 from gpusched_env.metrics.validate import validate
 
 __all__ = [
-    "ALL_COLUMNS", "COLUMNS", "COLUMN_OF", "DEADLINE_COLUMNS", "ENERGY_COLUMNS", "HOLD_COLUMNS", "JOB_TIMES_DTYPE", "LEAST_SEEDS",
-    "LIMIT_COLUMNS", "SEGMENT_DTYPE", "TENANT_COLUMNS", "TENANT_TIMES_DTYPE", "Column", "Interval", "StepFunction",
-    "Window", "bootstrap_mean", "bootstrap_ratio", "columns_markdown", "end_of_run", "finish_time_fairness",
-    "gang_gpus", "held_gpus", "jain_index", "job_times", "jobs_in_system", "jobs_running", "jobs_waiting",
-    "lower_bounds", "makespan_bound", "max_min_distance", "mean_interval", "mean_jct_bound", "metric_names",
-    "paired_difference", "paired_ratio", "segments", "summarise", "tenant_summary", "tenant_times", "until", "used", "validate",
+    "ALL_COLUMNS", "COLUMNS", "COLUMN_OF", "DEADLINE_COLUMNS", "ENERGY_COLUMNS", "FAILURE_COLUMNS",
+    "GANG_FAILURES_DTYPE", "HOLD_COLUMNS", "JOB_TIMES_DTYPE", "LEAST_SEEDS", "LIMIT_COLUMNS", "SEGMENT_DTYPE",
+    "TENANT_COLUMNS", "TENANT_TIMES_DTYPE", "Column", "Interval", "StepFunction", "Window", "bootstrap_mean",
+    "bootstrap_ratio", "columns_markdown", "end_of_run", "failures_by_gang", "finish_time_fairness", "gang_gpus",
+    "held_gpus", "jain_index", "job_times", "jobs_in_system", "jobs_running", "jobs_waiting", "lower_bounds",
+    "makespan_bound", "max_min_distance", "mean_interval", "mean_jct_bound", "metric_names", "paired_difference",
+    "paired_ratio", "segments", "summarise", "tenant_summary", "tenant_times", "until", "used", "validate",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, FAIL, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.metrics.co_residents import alone, rates_told, slowdowns
 from gpusched_env.problem.instance import Instance
 
@@ -89,7 +89,8 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
     start = order[at]
     stop, stop_kind = _following(at, 1, order, job, kind)
     release, _ = _following(at, 2, order, job, kind)
-    free = np.where((stop_kind == COMPLETE) | (stop_kind == RESIZE), stop, np.where(stop_kind == PREEMPT, release, -1))
+    free = np.where(np.isin(stop_kind, (PREEMPT, FAIL)), release, -1)
+    free = np.where((stop_kind == COMPLETE) | (stop_kind == RESIZE), stop, free)
 
     table = np.zeros(len(at), SEGMENT_DTYPE)
     table["job"] = job[at]

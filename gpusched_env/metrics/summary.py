@@ -8,10 +8,11 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
-from gpusched_env.metrics.columns import COLUMNS, DEADLINE_COLUMNS, HOLD_COLUMNS, LIMIT_COLUMNS
+from gpusched_env.metrics.columns import COLUMNS, DEADLINE_COLUMNS, FAILURE_COLUMNS, HOLD_COLUMNS, LIMIT_COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
 from gpusched_env.metrics.dependencies import hold_metrics
 from gpusched_env.metrics.energy import energy_columns, energy_metrics
+from gpusched_env.metrics.failures import failure_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, until
@@ -32,7 +33,8 @@ def summarise(
 
     If some job has a deadline, those of :data:`~gpusched_env.metrics.DEADLINE_COLUMNS` follow; if jobs are killed at
     their time limits, those of :data:`~gpusched_env.metrics.LIMIT_COLUMNS`; if jobs may be held, those of
-    :data:`~gpusched_env.metrics.HOLD_COLUMNS`; if the problem has energy, those that it asks for of
+    :data:`~gpusched_env.metrics.HOLD_COLUMNS`; if nodes or jobs may fail, those of
+    :data:`~gpusched_env.metrics.FAILURE_COLUMNS`; if the problem has energy, those that it asks for of
     :data:`~gpusched_env.metrics.ENERGY_COLUMNS`.
 
     Parameters
@@ -85,8 +87,9 @@ def summarise(
     if instance.semantics.kill_at_limit:
         of_limits = {"killed": float(killed_jobs(instance, log)[rows].sum())}
     of_holds = hold_metrics(instance, log, rows)
-    of_energy = energy_metrics(instance, log, end_s, rows)
-    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits | of_holds | of_energy
+    more = of_limits | of_holds | failure_metrics(instance, log, end_s, rows)
+    more |= energy_metrics(instance, log, end_s, rows)
+    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | more
 
 
 def _of_jobs(times: np.ndarray, rho: np.ndarray, ideal_s: np.ndarray) -> dict[str, float]:
@@ -115,6 +118,7 @@ def metric_names(instance: Instance) -> list[str]:
         (instance.workload.deadline_s is not None, DEADLINE_COLUMNS),
         (instance.semantics.kill_at_limit, LIMIT_COLUMNS),
         (instance.holds is not None, HOLD_COLUMNS),
+        (instance.recovery is not None, FAILURE_COLUMNS),
         (instance.energy is not None, energy_columns(instance)),
     )
     columns = [*COLUMNS, *(column for applies, part in more if applies for column in part)]

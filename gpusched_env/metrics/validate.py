@@ -12,6 +12,7 @@ from gpusched_env.event_log import (
     COMPLETE,
     EVENT_DTYPE,
     EVENT_KINDS,
+    FAIL,
     LEASE_END,
     LEASE_SLACK,
     PREEMPT,
@@ -32,7 +33,7 @@ from gpusched_env.problem.instance import Instance
 
 # State machine of a job: MAY_FOLLOW has the events that may follow each event, DOING the state of the job after it.
 NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job
-WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, RESIZE, COMPLETE)
+WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, RESIZE, COMPLETE, FAIL)
 MAY_FOLLOW: Final = {
     NOTHING: (ARRIVAL,),
     ARRIVAL: (START, REFUSE),
@@ -40,11 +41,12 @@ MAY_FOLLOW: Final = {
     RESUME: WHILE_RUNNING,
     RATE: WHILE_RUNNING,
     LEASE_END: WHILE_RUNNING,
-    PREEMPT: (RELEASE,),
+    PREEMPT: (RELEASE, FAIL),
     RESIZE: (RESUME,),
     RELEASE: (RESUME,),
     COMPLETE: (),
     REFUSE: (),
+    FAIL: (RELEASE,),
 }
 DOING: Final = {
     NOTHING: "has not arrived",
@@ -58,6 +60,7 @@ DOING: Final = {
     RELEASE: "waits to resume",
     COMPLETE: "has finished",
     REFUSE: "was refused",
+    FAIL: "has failed",
 }
 
 
@@ -124,8 +127,10 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # With slots, an iteration that is longer than a slot never ends, so its logged time is infinite.
-    stands_still = (kind == RATE) & (events["value"] == np.inf) & (instance.semantics.slot_s > 0)
+    # With slots, an iteration that is longer than a slot never ends, so its logged time is infinite; so may be that of a
+    # gang to which higher levels leave nothing of a link.
+    may_stand = instance.semantics.slot_s > 0 or instance.network.contention.model == "strict-priority"
+    stands_still = (kind == RATE) & (events["value"] == np.inf) & may_stand
     finite = np.isfinite(time) & (np.isfinite(events["value"]) | stands_still)
     first = None
     for bad, reason in (

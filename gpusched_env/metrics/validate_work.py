@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScheduleError
-from gpusched_env.event_log import COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
+from gpusched_env.event_log import COMPLETE, FAIL, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
 from gpusched_env.metrics.dependencies import check_no_entry_missing
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
@@ -145,7 +145,7 @@ def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> n
     again[1:] = table["job"][1:] == table["job"][:-1]
     previous = np.roll(table["stop_event"], 1)
     said = again & (previous >= 0)
-    said[said] = np.isin(log.events["kind"][previous[said]], (PREEMPT, RESIZE))
+    said[said] = np.isin(log.events["kind"][previous[said]], (PREEMPT, RESIZE, FAIL))
     return np.where(said, log.events["value"][np.where(said, previous, 0)], before) if len(table) else before
 
 

@@ -60,7 +60,7 @@ class Cost(NamedTuple):
 
 TREE_SHARE: Final = 0.92  # share of a rate that trees over servers reach: NVIDIA/nccl, tuning.cc
 # From this size on, the buffers are full: 16 channels of NCCL_BUFFSIZE = 4 MiB. Chosen with all measured times in view;
-# of powers of two, it also fits those best on which gpusched_env.reproduce.testbeds.fabrics calibrates.
+# of powers of two, it also fits those best on which studies.reproduce.testbeds.fabrics calibrates.
 KNEE_BYTES: Final = 2.0**26
 ALIKE: Final = 1.0 + 1e-12  # if the times of two collectives differ by at most this factor, they are a tie
 

@@ -20,6 +20,7 @@ CONTENTION_MODELS: Final[dict[str, str]] = {
     "table": "a gang runs at the lowest of the user's pairwise ratios with the gangs on its machines",
     "budget": "contention and overhead share a budget of extra time (SJF-BCO, section 7)",
     "tiers": "each tier stretches the whole iteration by network.tier_slowdown, with or without other gangs (Themis)",
+    "strict-priority": "gangs send by levels of priority, by Crux's rule; FLOPs are taken as GPUs x compute time",
 }
 K_MODES: Final = ("raw", "clamp", "affine")
 DUTIES: Final = ("always", "const", "solo")
@@ -33,13 +34,13 @@ class Contention:
     Parameters
     ----------
     model : a name in CONTENTION_MODELS. Each parameter below names the models that use it in brackets
-    duty : share of the time in which gangs contend (maxmin). Let s be the slow-down by contention. "always" = gangs
-        contend all the time, slow-down s; "const" = a share xi1 of the time, slow-down 1 + xi1 (s - 1); "solo" = like
-        "const", but xi1 is computed: each other gang on the slowest link has a share of time in which it communicates
-        when it is alone, and xi1 is the mean of these shares
+    duty : share of the time in which gangs contend (maxmin; strict-priority within a level). Let s be the slow-down by
+        contention. "always" = gangs contend all the time, slow-down s; "const" = a share xi1 of the time, slow-down
+        1 + xi1 (s - 1); "solo" = like "const", but xi1 is computed: each other gang on the slowest link has a share of
+        time in which it communicates when it is alone, and xi1 is the mean of these shares
     ecmp : "ideal" = parallel links are one link with their summed rate; "hashed" = each edge of a ring takes one of the
-        parallel links, which a hash chooses (maxmin)
-    path_seed : seed of this hash; a gang that restarts gets new links (maxmin)
+        parallel links, which a hash chooses
+    path_seed : seed of this hash; a gang that restarts gets new links. Also of the orders drawn by strict-priority
     xi1 : share of the straddling gangs that contend (kway, budget); share of the time in which gangs contend (maxmin
         with duty "const")
     alpha : loss of a link's rate by sharing, eta / b in Wang et al. (kway, budget)
@@ -53,6 +54,7 @@ class Contention:
     missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = no slow-down, "fit" = predict it
         by two numbers per model, and warn (table)
     floor : lower limit on the ratio (table)
+    levels : number of levels of priority, 1 to 8 (strict-priority)
 
     Notes
     -----
@@ -75,6 +77,7 @@ class Contention:
     ratios: str = ""
     missing: str = "error"
     floor: float = 0.35
+    levels: int = 8
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -103,6 +106,8 @@ class Contention:
                 raise ScenarioError(f"contention.{field} is 1: nothing would be left; give less")
         if isinstance(self.path_seed, bool) or not isinstance(self.path_seed, int) or not 0 <= self.path_seed < 2**31:
             raise ScenarioError(f"contention.path_seed is {self.path_seed!r}: give a whole number from 0 to 2**31 - 1")
+        if isinstance(self.levels, bool) or not isinstance(self.levels, int) or not 1 <= self.levels <= 8:
+            raise ScenarioError(f"contention.levels is {self.levels!r}: give a whole number from 1 to 8")
         if (self.model == "table") != bool(self.ratios):
             raise ScenarioError("contention.ratios: name the table's path for model 'table', and for no other")
 

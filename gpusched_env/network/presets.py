@@ -35,7 +35,7 @@ HOPPER: Final = 0.85  # share of NVLink's rate while the switch reduces (NVLS): 
 
 # Fabric -> latency of an all-reduce, and depth of its pipeline [s]; the versions of NCCL are not stated. The latency of
 # nvlink and ib is one measured time of 32 KiB, fewer bytes were not measured; that of efa is the median to 64 KiB.
-# gpusched_env.reproduce.testbeds.fabrics calibrates them.
+# studies.reproduce.testbeds.fabrics calibrates them.
 FABRICS: Final = {"nvlink": (3.982e-5, 3.365e-6), "efa": (7.406e-5, 1.130e-4), "ib": (6.901e-5, 3.815e-6)}
 
 

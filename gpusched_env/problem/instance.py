@@ -18,6 +18,7 @@ from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.energy import Energy
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
+from gpusched_env.problem.outages import SHORTEST_INTERVAL_S, Outages, Recovery, recovery_of
 from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.problem.qos import QosTable, qos_table
@@ -34,6 +35,7 @@ __all__ = ["Instance", "Semantics"]
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
 MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of its steps one by one
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
+ENDLESS: Final = ("time_limit_s", "checkpoint_interval_s")  # fields that may be inf
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
 # Costs of one preemption: duration of the checkpoint and of the restore [s]. The gang holds its GPUs during both. First
@@ -86,6 +88,12 @@ class Semantics:
         1 %. If only starts and stops counted, they would be 8 % (SRTF) and 21 % (Tiresias) too few
     step_ratio : measured time of an iteration / time in the profile or log; the work of all jobs is multiplied by
         it, and so is every run time that a scheduler knows: no order by size changes. Claims of users stay as they are
+    checkpoint_interval_s : time of progress between two checkpoints of a running gang [s]; inf = only a preemption or a
+        resize saves its work, and a crash loses all since the last start
+    checkpoint_cost_s : time without progress at each of these checkpoints [s]
+    detection_s : time for which a gang still holds its GPUs after a node of it has crashed [s]
+    recovery_s : time for which a gang that resumes after a failure holds its GPUs before it makes progress [s]; None =
+        restore_s
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
 
     Raises
@@ -110,18 +118,28 @@ class Semantics:
     kill_at_limit: bool = False
     restart_all_s: float | None = None
     step_ratio: float = 1.0
+    checkpoint_interval_s: float = math.inf
+    checkpoint_cost_s: float = 0.0
+    detection_s: float = 0.0
+    recovery_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check every field."""
         times = ["round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s"]
-        times += [name for name in ("resize_s", "restart_all_s") if getattr(self, name) is not None]
+        times += ["checkpoint_interval_s", "checkpoint_cost_s", "detection_s"]
+        times += [name for name in ("resize_s", "restart_all_s", "recovery_s") if getattr(self, name) is not None]
         for name in times:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
-            if value > LATEST_S and not (name == "time_limit_s" and value == math.inf):
+            if value > LATEST_S and not (name in ENDLESS and value == math.inf):
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be at most {LATEST_S:g} seconds")
             object.__setattr__(self, name, float(value))
+        if self.checkpoint_interval_s < SHORTEST_INTERVAL_S:
+            raise ScenarioError(
+                f"semantics.checkpoint_interval_s is {self.checkpoint_interval_s!r}: give at least "
+                f"{SHORTEST_INTERVAL_S:g} seconds, or leave it out: then only preemptions save work"
+            )
         if 0 < self.round_s < SHORTEST_ROUND_S:
             raise ScenarioError(
                 f"semantics.round_s is {self.round_s!r}: give 0, or at least {SHORTEST_ROUND_S:g} seconds"
@@ -152,6 +170,11 @@ class Semantics:
             raise ScenarioError(f"semantics.tie_order: {unknown_name('tie order', self.tie_order, TIE_ORDERS)}")
         if self.queue not in QUEUE_DISCIPLINES:
             raise ScenarioError(f"semantics.queue: {unknown_name('queue discipline', self.queue, QUEUE_DISCIPLINES)}")
+
+    @property
+    def recovery_cost_s(self) -> float:
+        """Time for which a gang that resumes after a failure makes no progress [s]."""
+        return self.restore_s if self.recovery_s is None else self.recovery_s
 
     @property
     def resize_cost_s(self) -> float:
@@ -220,6 +243,7 @@ class Instance:
     partitions : partitions and reservations; None = every job may use every node
     tracked_window : arrival ranks ``first <= rank < end`` of the jobs that are measured, on which no run depends;
         None = all
+    outages : crashes of nodes; None = nodes never crash
     energy : what GPUs draw, and the power cap; None = no energy is computed
 
     Attributes
@@ -276,9 +300,11 @@ class Instance:
         tenants: Tenants | None = None,
         partitions: Partitions | None = None,
         tracked_window: tuple[int, int] | None = None,
+        outages: Outages | None = None,
         energy: Energy | None = None,
     ) -> None:
         self.cluster = cluster
+        self.outages = outages if outages is None or len(outages) else None
         self.energy = energy
         if energy is not None:
             energy.of_types(cluster)  # refuses types without watts
@@ -290,6 +316,9 @@ class Instance:
         self.sharing = sharing
         self.workload = self._in_order(workload if tenants is None else tenants.classify(workload))
         self.holds = holds_of(self.workload)
+        if outages is not None:
+            outages.check_nodes(len(cluster.nodes))
+        self._recovery = recovery_of(self.workload, self.semantics)
         self.node_sets, self.ignored = self._node_sets()
         self.qos = self._qos()
         none = np.zeros((len(self.workload), 0), np.int64)
@@ -506,6 +535,11 @@ class Instance:
         """Whether every job can run on all GPUs of every node at all times."""
         return self.node_rooms is None and bool(np.isfinite(self.iteration_s).all())
 
+    @property
+    def recovery(self) -> Recovery | None:
+        """Checkpoints of the jobs, and their failures by themselves; None = nothing fails or takes time."""
+        return None if self.outages is None and self._recovery.changes_nothing else self._recovery
+
     @cached_property
     def slowest_iteration_s(self) -> np.ndarray:
         """float64 [J] [s]: time of an iteration of each job on its slowest placement, on an idle network."""
@@ -616,6 +650,8 @@ class Instance:
         if self.qos is not None:
             add(self.qos.of_job, self.qos.user)
         add(self.needs)
+        if self.outages is not None:
+            add_text(self.outages.fingerprint())
         return digest.hexdigest()
 
 

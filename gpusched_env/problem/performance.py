@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
+from gpusched_env.network.plans import nearest_nodes, planned_s
 from gpusched_env.portable import arrays
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.problem.workload import Profiles, Workload
@@ -163,6 +164,11 @@ def class_paces(
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
             measured[place] = True
+    if topology is not None and len(profiles.plans):
+        for index, plan in enumerate(profiles.plans_of(classes)):
+            for tier in (RACK, NETWORK) if plan["gpus"] > 1 else ():
+                nodes = nearest_nodes(cluster, int(plan["gpus"]), tier)
+                communication[index, tier] = planned_s(topology, plan, nodes)
     compute = np.where(np.isinf(compute).any(axis=1, keepdims=True), np.inf, compute)
     passes = profiles.passes[classes[:, 0]][:, None, None]
     iteration = overlapped(compute / passes, communication, rows["overlap"][:, None, None])

@@ -39,6 +39,11 @@ REQUESTED: Final = (
 )
 GPU_TYPES: Final = "gpu_types"  # attribute: types of which each job asks for one, with | between them; empty = any
 START_LATENCY: Final = "start_latency_s"  # attribute: [s] without progress after the first start, besides start_s
+CHECKPOINT_INTERVAL: Final = "checkpoint_interval_s"  # attributes (gpusched_env.problem.outages): as in Semantics
+CHECKPOINT_COST: Final = "checkpoint_cost_s"
+FAILS_AFTER: Final = "fails_after_s"  # [s] of service after which each attempt fails, with | between attempts
+ATTEMPTS: Final = "attempts"  # number of such failures after which the job ends; 0 = it never gives up
+RECOVERY: Final = (CHECKPOINT_INTERVAL, CHECKPOINT_COST, FAILS_AFTER, ATTEMPTS)
 TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.problem.tenants)
 JOB_DTYPE: Final = np.dtype(
     [
@@ -97,6 +102,33 @@ ACCUMULATION_DTYPE: Final = np.dtype(
 )
 
 
+PLAN_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("gpus", "<i4"),  # [GPU] gang size: tp cp dp pp
+        # GPUs of a group that shares the tensors of a layer (tp), a sequence (cp), the experts (ep), or the copies of
+        # the parameters (dp); number of pipeline stages (pp). ep divides tp cp dp, the GPUs of a stage
+        ("tp", "<i4"),
+        ("cp", "<i4"),
+        ("ep", "<i4"),
+        ("dp", "<i4"),
+        ("pp", "<i4"),
+        ("order", "<i4"),  # of the ranks, innermost first: 0 = tp-cp-ep-dp-pp (Megatron), 1 = tp-cp-pp-dp (Llama 3)
+        # [byte] that a GPU sends in an iteration, not hidden behind compute, if its peers are on other machines
+        ("tp_bytes", "<f8"),
+        ("dp_bytes", "<f8"),  # in the ring of the cp dp GPUs that hold the same parameters
+        ("pp_bytes", "<f8"),  # to the GPUs of the next and the previous stage, half to each
+        ("ep_bytes", "<f8"),  # to the other ep - 1 GPUs that share the experts
+    ]
+)
+
+
+# tables of Profiles that may be empty -> the columns by which they are sorted
+SORTED: Final[dict[str, list[str]]] = {
+    "shaped": ["profile", "gpu", "slot", "machine", "rack"],
+    "accumulation": ["profile"],
+    "plans": ["profile", "gpus"],
+}
 ABOVE_0: Final = math.nextafter(0.0, 1.0)
 MOST: Final = math.nextafter(math.inf, 0.0)  # the largest finite number
 
@@ -119,6 +151,9 @@ class Profiles:
     accumulation : ACCUMULATION_DTYPE [A], sorted by profile, effect of gradient accumulation on the compute and the
         memory of a profile. ``compute_s`` is the time of all passes together; only the last pass overlaps with
         communication. A profile without a row always processes its batch in one pass
+    plans : PLAN_DTYPE, sorted by profile and gang size, how gangs that train LLMs divide their work, and what their
+        GPUs then send. On the links of a topology it replaces the all-reduce, and measured communication on several
+        machines (``gpusched_env.network.plans``)
     """
 
     rows: np.ndarray
@@ -127,6 +162,7 @@ class Profiles:
     measured: np.ndarray = field(default_factory=partial(np.empty, 0, MEASURED_DTYPE))
     shaped: np.ndarray = field(default_factory=partial(np.empty, 0, SHAPED_DTYPE))
     accumulation: np.ndarray = field(default_factory=partial(np.empty, 0, ACCUMULATION_DTYPE))
+    plans: np.ndarray = field(default_factory=partial(np.empty, 0, PLAN_DTYPE))
 
     def __post_init__(self) -> None:
         """Check every table."""
@@ -161,8 +197,26 @@ class Profiles:
             "accumulation", ACCUMULATION_DTYPE, ("profile",),
             passes=(1, math.inf), fixed_compute=(0, 1), fixed_memory=(0, MOST), batch_memory=(0, MOST),
         )  # fmt: skip
-        for table, order in (("shaped", ["profile", "gpu", "slot", "machine", "rack"]), ("accumulation", "profile")):
+        self._check_table(
+            "plans", PLAN_DTYPE, ("profile", "gpus"), order=(0, 1), tp=(1, math.inf), cp=(1, math.inf),
+            ep=(1, math.inf), dp=(1, math.inf), pp=(1, math.inf), tp_bytes=(0, MOST), dp_bytes=(0, MOST),
+            pp_bytes=(0, MOST), ep_bytes=(0, MOST),
+        )  # fmt: skip
+        self._check_plans()
+        for table, order in SORTED.items():
             object.__setattr__(self, table, np.sort(getattr(self, table), order=order))
+
+    def _check_plans(self) -> None:
+        plans = self.plans
+        stage = plans["tp"].astype(np.int64) * plans["cp"] * plans["dp"]
+        bad = (stage * plans["pp"] != plans["gpus"]) | (stage % plans["ep"] > 0)
+        if bad.any():
+            row = plans[int(np.argmax(bad))]
+            raise WorkloadError(
+                f"profile {str(self.rows['name'][row['profile']])!r}, plans: tp {row['tp']}, cp {row['cp']}, dp "
+                f"{row['dp']}, pp {row['pp']}, ep {row['ep']} on {row['gpus']} GPUs: tp x cp x dp x pp must be the "
+                "gang size, and ep must divide tp x cp x dp"
+            )
 
     def _check_table(
         self, table: str, dtype: np.dtype[Any], keys: Sequence[str], **ranges: tuple[float, float]
@@ -209,7 +263,7 @@ class Profiles:
 
     def read_only(self) -> Self:
         """Write-protect all arrays, so that many workloads can share the table; return it."""
-        for rows in (self.rows, self.compute_s, self.measured, self.shaped, self.accumulation):
+        for rows in (self.rows, self.compute_s, self.measured, *(getattr(self, name) for name in SORTED)):
             rows.flags.writeable = False
         return self
 
@@ -219,6 +273,15 @@ class Profiles:
         passes = np.ones(len(self.rows), np.int64)
         passes[self.accumulation["profile"]] = self.accumulation["passes"]
         return passes
+
+    def plans_of(self, classes: np.ndarray) -> np.ndarray:
+        """PLAN_DTYPE [C]: the plan of each pair of a profile and a gang size (int [C, 2]); gpus 0 = it has none."""
+        plans = np.zeros(len(classes), PLAN_DTYPE)
+        row_of = {(row["profile"], row["gpus"]): row for row in self.plans}
+        for at, one in enumerate(map(tuple, classes.tolist())):
+            if one in row_of:
+                plans[at] = row_of[one]
+        return plans
 
     @property
     def is_unit(self) -> bool:
@@ -463,17 +526,15 @@ class Workload:
         digest.update(np.ascontiguousarray(self.profiles.compute_s).tobytes())
         digest.update(json.dumps(self.profiles.gpu_types).encode())
         digest.update(self.profiles.measured.tobytes())
-        if len(self.profiles.shaped):
-            digest.update(b"shaped")
-            digest.update(self.profiles.shaped.tobytes())
-        if len(self.profiles.accumulation):
-            digest.update(b"accumulation")
-            digest.update(self.profiles.accumulation.tobytes())
+        for name in SORTED:
+            if len(rows := getattr(self.profiles, name)):
+                digest.update(name.encode())
+                digest.update(rows.tobytes())
         if self.sizes is not None:
             digest.update(b"sizes")
             digest.update(self.sizes.group.tobytes())
             digest.update(self.sizes.options.tobytes())
-        for name in (*REQUESTED, TENANT, GPU_TYPES, START_LATENCY):
+        for name in (*REQUESTED, TENANT, GPU_TYPES, START_LATENCY, *RECOVERY):
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
         if len(self.edges):
@@ -499,7 +560,7 @@ class Workload:
                 attributes[key] = np.array(json.dumps(column.tolist()))  # not padded to the longest text
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
         columns: dict[str, Any] = {f"attribute:{key}": column for key, column in attributes.items()}
-        for name in ("shaped", "accumulation"):
+        for name in SORTED:
             if len(rows := getattr(self.profiles, name)):
                 columns[name] = rows
         if self.sizes is not None:
@@ -538,7 +599,7 @@ class Workload:
     def _unpacked(cls, file: BinaryIO) -> Workload:
         data = read_arrays(file, MOST_BYTES)
         header = json.loads(str(data["header"]))
-        tables = {name: data[name] for name in ("measured", "shaped", "accumulation") if name in data}
+        tables = {name: data[name] for name in ("measured", *SORTED) if name in data}
         profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), **tables)
         attributes = {k.removeprefix("attribute:"): data[k] for k in data if k.startswith("attribute:")}
         attributes |= {k: text_column(json.loads(str(one))) for k, one in attributes.items() if not one.ndim}

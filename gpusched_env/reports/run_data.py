@@ -19,6 +19,7 @@ from gpusched_env.support.units import unit_for
 TICKS: Final = 100_000  # number of ticks of a run, finer than any screen
 MOST_JOBS: Final = 5_000  # runs with more jobs have no data of single jobs
 MOST_WAITS: Final = 10_000  # largest number of periods in which jobs wait
+MOST_DOWN: Final = 2_000  # largest number of outages
 LINK_TIMES: Final = 160  # number of times at which link loads are computed
 MOST_LINKS: Final = 40  # largest number of links with loads
 
@@ -57,6 +58,8 @@ def run_data(instance: Instance, log: EventLog, label: str, hosts: Sequence[str]
         "crowded": {"bars": drawn.left_out, "joined_s": drawn.joined_s, "most": MOST_BARS},
         "preempted": {"at": ticks(drawn.preempted[:, 0]), "row": drawn.preempted[:, 1].tolist()},
         "preemptions": drawn.preemptions,
+        "failed": {"at": ticks(drawn.failed[:, 0]), "row": drawn.failed[:, 1].tolist()},
+        "down": _down(instance, first + span_s, ticks),
         "jobs": _jobs(instance, log, ticks),
         "waits": _waits(log, ticks),
         "lines": over_time(instance, log),
@@ -72,6 +75,19 @@ def _cluster(instance: Instance) -> dict[str, Any]:
         "type": nodes["gpu_type"].tolist(),
         "types": list(instance.cluster.gpu_types),
     }
+
+
+def _down(instance: Instance, end_s: float, ticks: Any) -> dict[str, Any] | None:
+    """Return the outages of nodes, the MOST_DOWN longest if there are more; None if nodes cannot fail."""
+    if instance.outages is None:
+        return None
+    rows = instance.outages.rows[instance.outages.rows["start_s"] < end_s].copy()
+    rows["end_s"] = np.minimum(rows["end_s"], end_s)
+    rows = rows[np.sort(np.argsort(rows["start_s"] - rows["end_s"], kind="stable")[:MOST_DOWN])]
+    nodes = instance.cluster.nodes[rows["node"]]
+    plain = {"row": nodes["first_gpu"].tolist(), "rows": nodes["gpus"].tolist(), "node": rows["node"].tolist()}
+    causes = [visible(instance.outages.causes[cause]) for cause in rows["cause"].tolist()]
+    return plain | {"start": ticks(rows["start_s"]), "end": ticks(rows["end_s"]), "cause": causes}
 
 
 def _columns(table: np.ndarray, ticks: Any) -> dict[str, list[int]]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network import NETWORK_PRESETS
+from gpusched_env.problem.failures import Failures
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.sharing import INTERFERENCE_SOURCES, Interference, Sharing
@@ -49,6 +50,17 @@ def interference_from_dict(data: Mapping[str, Any], where: str) -> Interference:
     return source
 
 
+def failures_from_dict(data: object, where: str = "failures") -> Failures:
+    """Build failures from plain data; a field ``preset`` names those from which the other fields differ."""
+    if not isinstance(data, Mapping) or "preset" not in data:
+        return data if isinstance(data, Failures) else build(Failures, data, where)
+    try:
+        preset = Failures.preset(str(data["preset"]))
+    except ScenarioError as error:
+        raise ScenarioError(f"{where}.preset: {error}") from None
+    return build(Failures, preset.as_dict() | {name: data[name] for name in data if name != "preset"}, where)
+
+
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
@@ -68,6 +80,8 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
             data["semantics"] = {name: semantics[name] for name in semantics if name != "time_limit_s"}  # no limit
         if data.get("sharing") is not None:
             data["sharing"] = sharing_from_dict(data["sharing"], f"{where}.sharing")
+        if data.get("failures") is not None:
+            data["failures"] = failures_from_dict(data["failures"], f"{where}.failures")
         if isinstance(network := data.get("network"), dict) and "topology" in network:
             data["network"] = network | {"topology": _from_preset(network["topology"], f"{where}.network.topology")}
     return build(Scenario, data, where)
@@ -92,13 +106,17 @@ def load_scenario(path: str | Path) -> Scenario:
     ScenarioError : a missing or damaged file, a byte order mark, an unknown field, a field that occurs twice, or a
         wrong type or value
     """
-    path = Path(path)
+    return scenario_from_dict(read_fields(Path(path)), str(path))
+
+
+def read_fields(path: Path, what: str = "a scenario file") -> Any:
+    """Read a file of fields with the suffix ``.toml`` or ``.json``; errors are those of :func:`load_scenario`."""
     readers: dict[str, Callable[[str], Any]] = {
         ".json": partial(json.loads, object_pairs_hook=_fields),
         ".toml": tomllib.loads,
     }
     if path.suffix not in readers:
-        raise ScenarioError(f"{path}: a scenario file ends in .json or .toml")
+        raise ScenarioError(f"{path}: {what} ends in .json or .toml")
     try:
         text = path.read_text(encoding="utf-8")
         if text.startswith(_BYTE_ORDER_MARK):
@@ -108,7 +126,7 @@ def load_scenario(path: str | Path) -> Scenario:
         raise ScenarioError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
     except (ValueError, RecursionError) as error:  # errors of JSON, TOML and UTF-8 are subclasses of ValueError
         raise ScenarioError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from error
-    return scenario_from_dict(data, str(path))
+    return data
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

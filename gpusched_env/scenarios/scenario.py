@@ -16,6 +16,7 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.network import Network, compiled_links, network_as_dict, network_identity
 from gpusched_env.problem.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.problem.energy import Energy
+from gpusched_env.problem.failures import Failures
 from gpusched_env.problem.instance import Instance, Room, Semantics
 from gpusched_env.problem.partitions import Partitions
 from gpusched_env.problem.performance import ClassTable
@@ -60,6 +61,7 @@ class Scenario:
     tenants : tree of tenants, and the attribute that assigns jobs to them; None = jobs have no tenants
     partitions : partitions and reservations; None = every job may use every node
     energy : what GPUs draw, what that costs, and the power cap; None = no energy is computed
+    failures : how nodes fail; each seed draws its own outages. None = nodes never fail
 
     Raises
     ------
@@ -82,6 +84,7 @@ class Scenario:
     tenants: Tenants | None = None
     partitions: Partitions | None = None
     energy: Energy | None = None
+    failures: Failures | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that do not check themselves, and their combinations."""
@@ -228,10 +231,11 @@ class Scenario:
             rules = (self.tenants, self.partitions) if there.cluster is cluster else ()
             workload = with_iterations(workload, there, *rules)
         room = self.room if self.variation is None else self.observed
-        return Instance(
+        instance = Instance(
             cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions,
             self.tracked_window, energy=self.energy,
         )  # fmt: skip
+        return instance if self.failures is None else self.failures.apply(instance, seed)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.
@@ -262,6 +266,10 @@ class Scenario:
         spec = WorkloadSpec(source, **{"profiles": self.workload.profiles, **changes})
         return self.replace(workload=spec, tracked_window=None)
 
+    def with_failures(self, failures: Failures | str | None) -> Self:
+        """Return the same scenario with other failures of nodes, or those of a preset, such as ``rsc-1``."""
+        return self.replace(failures=Failures.preset(failures) if isinstance(failures, str) else failures)
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario from it."""
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
@@ -273,8 +281,10 @@ class Scenario:
         del data["sharing"]  # written only if jobs may share GPUs; without it, fingerprints do not depend on the field
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
-        for name in ("variation", "room", "tenants", "partitions", "energy"):
+        for name in ("variation", "room", "tenants", "partitions", "energy", "failures"):
             del data[name]  # written only if they are given, for the same reason
+        if self.failures is not None:
+            data["failures"] = self.failures.as_dict()
         if self.partitions is not None:
             data["partitions"] = self.partitions.as_dict()
         if self.energy is not None:
@@ -302,6 +312,8 @@ class Scenario:
             data["sharing"] = self.sharing.identity()
         if self.energy is not None:
             data["energy"] = self.energy.identity()
+        if self.failures is not None:
+            data["failures"] = self.failures.identity()
         data["results_version"] = RESULTS_VERSION
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

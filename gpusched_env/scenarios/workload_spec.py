@@ -195,6 +195,11 @@ class WorkloadSpec:
         """Whether jobs come from a generator, so that each seed draws different jobs."""
         return self.source.startswith(SYNTHETIC)
 
+    @property
+    def planned(self) -> bool:
+        """Whether the profiles have plans of gangs that train LLMs; those of a file have not yet been read."""
+        return self.profiles == "llm"
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         default = {item.name: item.default for item in fields(self)}

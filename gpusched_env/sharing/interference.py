@@ -22,7 +22,7 @@ from gpusched_env.support.plain_data import set_fields
 
 LARGEST: Final = 4.0  # upper limit on a drawn xi
 # MEASURED_XI and MEASURED lie in the middle between the pairs that Lucid (half of them) and Gavel (on V100) measured;
-# ``calibrate`` of gpusched_env.reproduce.testbeds.colocation computes them.
+# ``calibrate`` of studies.reproduce.testbeds.colocation computes them.
 MEASURED_XI: Final = 1.25
 DRAWN: Final = ("pair", "model")
 

@@ -198,7 +198,7 @@ class Simulation:
     def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
         """Copy the run, so that the future of the present jobs can be simulated without changing this run.
 
-        The copy omits jobs that have not arrived, and held jobs.
+        The copy omits jobs that have not arrived, held jobs and future outages; those of the present end there in time.
 
         Parameters
         ----------
@@ -217,6 +217,8 @@ class Simulation:
         world["entered"] += held  # held jobs are left out, as if they had come and gone
         world["finished"] += held
         world["holds"], world["eligible_s"] = 0, math.inf
+        if self.instance.outages is not None:
+            _forget_outages(into.arrays)
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)
         world["events"] = world["event_gpus"] = 0
         return into
@@ -527,6 +529,15 @@ class Simulation:
                 progress(self.finished, len(self.instance.workload))
         return outcome
 
+    def _never_back(self) -> str:
+        """Return the numbers of the nodes that have crashed for ever, with the times of their outages."""
+        down = np.flatnonzero(self.arrays.down)
+        if self.instance.outages is None or not len(down):
+            return ""
+        rows = self.instance.outages.rows
+        told = [f"{node} at {rows['start_s'][rows['node'] == node].max():g} s" for node in down[:5].tolist()]
+        return ", ".join(told) + (", ..." if len(down) > 5 else "")
+
     def _finished(self, row: int) -> bool:
         return bool(self.arrays.jobs["status"][row] in (FINISHED, REFUSED))
 
@@ -542,12 +553,27 @@ class Simulation:
                 "where they contend less"
             )
         rows = view.waiting
+        if down := self._never_back():
+            last = f"; nodes that crash and never come back (outages): {down}{last}"
         ids = ", ".join(str(i) for i in view.job_id[rows[:5]])
         return SchedulerError(
             f"{place}: nothing runs, no event will come, and {len(rows)} jobs wait (ids {ids}"
             f"{', ...' if len(rows) > 5 else ''}). A placement rule that refuses these gangs on the empty cluster, "
             f"or a decide() that yields no Start for them, is the usual cause{last}"
         )
+
+
+def _forget_outages(arrays: Run) -> None:
+    """Take the outages that have not begun from the closings to come."""
+    world = arrays.world
+    coming = arrays.closings[world["next_closing"] : world["closings"]].copy()
+    down = arrays.down[coming["node"]] > 0
+    first = np.zeros(len(coming), bool)
+    first[np.unique(coming["node"], return_index=True)[1]] = True
+    kept = coming[(coming["node"] < 0) | (down & first)]
+    arrays.closings[world["next_closing"] :][: len(kept)] = kept
+    world["closings"] = world["next_closing"] + len(kept)
+    world["closing_s"] = kept["time_s"][0] if len(kept) else math.inf
 
 
 def _seconds(decision: Lease | Wait) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.core import planning, queries
 from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_number, shares_by
-from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.placement.taking import FREE, RESERVED
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
@@ -18,6 +18,7 @@ from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.problem.cluster import MACHINE, Cluster
 from gpusched_env.problem.instance import Semantics
+from gpusched_env.problem.outages import OUTAGE_DTYPE
 from gpusched_env.problem.performance import type_rates
 from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.problem.workload import REQUESTED
@@ -114,6 +115,15 @@ class ClusterView:
         limit, gpus = int(self._world["gpu_jobs"]), int(self._world["gpus"])
         held = self._arrays.holder[: limit * gpus].reshape(limit, gpus)
         return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
+
+    @property
+    def crashes(self) -> np.ndarray:
+        """OUTAGE_DTYPE: the crashes of nodes so far, by time, then by node; ``end_s`` is inf while a node is down."""
+        outages = self._simulation.instance.outages
+        rows = np.empty(0, OUTAGE_DTYPE) if outages is None else outages.rows
+        past = rows[: np.searchsorted(rows["start_s"], self.now_s, side="right")].copy()
+        past["end_s"][past["end_s"] > self.now_s] = np.inf
+        return past
 
     # --- jobs, by row
 
@@ -339,6 +349,16 @@ class ClusterView:
         found: np.ndarray = closed[instance.node_sets.of_job[self._known(rows)]] == 0
         return found
 
+    def closes_s(self, job: int) -> np.ndarray:
+        """float64 [N] [s]: when the next planned reservation makes a job leave each node; inf = none."""
+        sets, found = self._simulation.instance.node_sets, np.full(len(self.cluster.nodes), np.inf)
+        if sets is not None:
+            times = sets.closes_s(self.semantics)
+            known = sets.planned & ~sets.drains & sets.barred[:, sets.of_job[job]] & (times > self.now_s)
+            for number in np.flatnonzero(known):
+                np.minimum(found, times[number], out=found, where=sets.reserved[number])
+        return found
+
     @property
     def limit_s(self) -> np.ndarray:
         """float64 [s]: time limit of each job: its own, else that of its partition; inf = none."""
@@ -430,10 +450,27 @@ class ClusterView:
         """Return whether the placement rule ``rule`` finds GPUs for the waiting job ``job`` now."""
         return bool(queries.can_place(self._arrays, job, rule_number(rule)))
 
-    def where(self, job: int, rule: str = "pack") -> tuple[int, ...]:
-        """Return the ids of the GPUs that ``rule`` would give the waiting job ``job`` now; empty if it finds none."""
-        count = queries.find_place(self._arrays, job, rule_number(rule))
+    def where(self, job: int, rule: str = "pack", among: np.ndarray | None = None) -> tuple[int, ...]:
+        """Return the ids of the GPUs that ``rule`` would give the waiting job ``job`` now; empty if it finds none.
+
+        ``among`` : Boolean [G], GPUs that the rule may use; None = all
+        """
+        hidden = np.empty(0, np.int64) if among is None else np.flatnonzero(self.is_free & ~among)
+        self._hide(hidden, RESERVED, -1)
+        try:
+            count = queries.find_place(self._arrays, job, rule_number(rule))
+        finally:
+            self._hide(hidden, FREE, 1)
         return tuple(self._arrays.chosen[:count].tolist())
+
+    def _hide(self, gpus: np.ndarray, mark: int, step: int) -> None:
+        """Mark free GPUs, and count them out or in."""
+        sim, cluster = self._arrays, self.cluster
+        nodes = cluster.node_of_gpu[gpus]
+        sim.holder[gpus] = mark
+        np.add.at(sim.free, nodes, step)
+        np.add.at(sim.free, len(cluster.nodes) + cluster.nodes["rack"][nodes], step)
+        self._world["free_gpus"] += step * len(gpus)
 
     def list_schedule(
         self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False

@@ -58,6 +58,7 @@ MOVED: Final = {
 }
 GONE: Final = {  # out of the package
     "traces fit-profiles": "python -m studies.profile_tables, in a clone",
+    "traces table": "python -m studies.published_tables, in a clone",
     "reproduce dally-cells": "python -m studies.delay_timers, in a clone",
     "dataset": "python -m tools datasets, in a clone",
     "agents dataset": "python -m tools datasets, in a clone",

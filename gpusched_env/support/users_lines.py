@@ -30,7 +30,7 @@ def users_frames(error: BaseException) -> list[tuple[str, str, str]]:
 def _foreign(file: str) -> bool:
     path, package = Path(file).resolve(), Path(gpusched_env.__file__).parent
     links = (package / part for part in ("agents", "baselines", "traces"))  # in a checkout
-    folders = [package, package.parent / "tools", *links]
+    folders = [package, package.parent / "tools", package.parent / "studies", *links]
     folders += [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     inside = any(path.is_relative_to(folder.resolve()) for folder in folders)
     return inside or not path.is_file() or path == Path(sys.argv[0]).resolve()

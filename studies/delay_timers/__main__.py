@@ -6,9 +6,9 @@ import tomllib
 from pathlib import Path
 
 from gpusched_env.cli.choosing import Processes
-from gpusched_env.cli.reproducing import play_and_show
-from gpusched_env.reproduce import Card
 from gpusched_env.support.commands import run_script
+from studies.reproduce import Card
+from studies.reproduce.command import play_and_show
 
 NAME = "dally-cells"
 

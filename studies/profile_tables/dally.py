@@ -11,8 +11,8 @@ from gpusched_env.errors import TraceError
 from gpusched_env.network.dimensions import DIMENSIONS, reachable_shapes
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.profile_tables.efficiency import EfficiencyTable, Shape, ShapedModel
-from gpusched_env.traces.tables import Table, read_layers, read_table
 from studies.profile_tables.layer_efficiency import DIMENSION_LINKS, Layers
+from studies.published_tables import Table, read_layers, read_table
 
 # Layer file and factor of the compute times of each model (aakash-sharma/cluster-sim, job files). The repository also
 # has ResNet50.txt and VGG.txt for other accelerators, and does not say which files its authors used. The .csv files are

@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.tables import Table
+    from studies.published_tables import Table
 
 FULLY_CONNECTED, RING, SWITCH = "fully-connected", "ring", "switch"
 
@@ -97,7 +97,7 @@ class Layers:
 
     @classmethod
     def of_table(cls, table: Table, scale: float = 1.0) -> Layers:
-        """Make layers from a table that :func:`gpusched_env.traces.read_layers` returned.
+        """Make layers from a table that :func:`studies.published_tables.read_layers` returned.
 
         Compute times are multiplied by ``scale``. As in Dally's simulator, the products are rounded down to whole
         nanoseconds, and the times of updates are not multiplied.

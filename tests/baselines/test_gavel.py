@@ -26,9 +26,9 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Profiles, Workload
-from gpusched_env.reproduce import Results, load_card
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation, simulate
+from studies.reproduce import Results, load_card
 
 FREE = {"checkpoint_s": 0.0, "restore_s": 0.0}
 TYPES = ("V100", "P100", "K80")

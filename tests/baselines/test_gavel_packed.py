@@ -29,12 +29,12 @@ from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
-from gpusched_env.reproduce.gavel import pair_ends
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
 from gpusched_env.sharing import GavelPairs, Sharing
 from gpusched_env.sharing.interference import Interference
 from gpusched_env.simulator import Until, simulate
 from gpusched_env.traces.profile_tables import load_measured
+from studies.reproduce.gavel import pair_ends
 from tests.baselines.test_gavel import FREE, admitted, drawn, instance, jct_s
 
 PACKED = sorted(name for name, policy in POLICIES.items() if policy.packed)

@@ -12,7 +12,7 @@ FOLDERS = ("gpusched_env", "baselines", "traces", "agents")
 # Files whose numbers enter no run, metric or entry: pictures, descriptions, tables of papers, fits, training; and
 # files that round their results.
 FREE = (
-    "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
+    "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/cli/",
     "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py",
     "gpusched_env/network/topologies.py", "gpusched_env/support/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py",

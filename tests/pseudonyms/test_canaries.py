@@ -16,10 +16,6 @@ from typer.testing import CliRunner
 from gpusched_env.cli.app import app
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.pseudonyms.names import KEPT_ROLES, Pseudonyms
-from gpusched_env.pseudonyms.slurm_files import KEPT, LISTS
-from gpusched_env.pseudonyms.tables import TABLES as TABLE_KINDS
-from gpusched_env.pseudonyms.tables import writer_of
-from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import read_slurm_cluster, read_trace
 from gpusched_env.traces.kubernetes.objects import PRODUCTS
 from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUES
@@ -27,6 +23,10 @@ from gpusched_env.traces.slurm_files.kinds import DEFAULT
 from tests.pseudonyms.test_logs import OWN, SACCT, WORKLOAD
 from tests.pseudonyms.test_of_clusters import FILES, KEY, SQUEUE, TABLES
 from tests.traces.test_slurm_files import SHOWN
+from tools.pseudonyms.slurm_files import KEPT, LISTS
+from tools.pseudonyms.tables import TABLES as TABLE_KINDS
+from tools.pseudonyms.tables import writer_of
+from tools.pseudonyms.writing import pseudonymise
 
 CANARY: Final = "Quentin"
 # Ways to write a name into a value; {value} = what is there

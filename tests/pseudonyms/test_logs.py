@@ -16,9 +16,9 @@ from gpusched_env.errors import TraceError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import read_cluster, read_kueue_quotas, read_trace
 from gpusched_env.twin import Pool, Twin, write_twin
+from tools.pseudonyms.writing import pseudonymise
 
 KEY: Final = b"a secret of more than sixteen bytes"
 ROWS = (  # of sacct; @ = the day

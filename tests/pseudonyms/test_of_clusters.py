@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table, writer_of
-from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import SlurmCluster, read_cluster, read_slurm_cluster, read_trace
 from gpusched_env.twin.outages import read_outages
 from gpusched_env.twin.sacctmgr import read_associations, read_qos
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.twin.usage import read_sshare
 from tests.traces.test_slurm_files import CONF, GRES, SHOWN, SINFO, TOPOLOGY
+from tools.pseudonyms.tables import pseudonymise_squeue, pseudonymise_table, writer_of
+from tools.pseudonyms.writing import pseudonymise
 
 KEY: Final = b"a secret of more than sixteen bytes"
 EXAMPLES: Final = int(os.environ.get("GPUSCHED_FUZZ", "15"))  # damages of each file; GPUSCHED_FUZZ=2000 tries 10,000

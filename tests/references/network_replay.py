@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from crux_reference import strict_rates
 from max_min_reference import max_min_rates
 from network_interference import degradation, flat_goodput_factor, pairwise_ratios, part_time_slowdown
 
@@ -158,7 +159,11 @@ def price(instance: Instance, gangs: list[Gang], capacity: Array) -> tuple[list[
                 shares = [float(np.mean(duties)) if duties else 1.0 for duties in others]
             options.append([gang.iteration_s(float(part_time_slowdown(slowdown, share))) for share in shares])
         return options, rates
-    if rule.model in ("kway", "budget"):
+    if rule.model == "strict-priority":
+        rates = strict_rates(gangs, capacity, rule)
+        slower = np.divide(solo, rates, out=np.full(len(gangs), np.inf), where=rates > 0)
+        seconds = np.array([gang.iteration_s(float(s)) for gang, s in zip(gangs, slower, strict=True)])
+    elif rule.model in ("kway", "budget"):
         k = kway.effective_contenders(kway.straddle_counts(on), rule.k_mode, rule.xi1)
         f = degradation(k, rule.alpha)
         if rule.model == "kway":

@@ -17,10 +17,12 @@ from gpusched_env.cli import app
 from gpusched_env.evaluation import RunResult
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import SchedulerInfo
-from gpusched_env.reproduce import Results, load_card
-from gpusched_env.reproduce.dally import geometric, sweep
-from gpusched_env.reproduce.dally.cells import AUTHORS_CELLS, EVERYONES, SCENARIOS, SUITE, AuthorsCell, Cell, usual_load
-from gpusched_env.reproduce.dally.measures import (
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.support import figures as figures_module
+from studies.reproduce import Results, load_card
+from studies.reproduce.dally import geometric, sweep
+from studies.reproduce.dally.cells import AUTHORS_CELLS, EVERYONES, SCENARIOS, SUITE, AuthorsCell, Cell, usual_load
+from studies.reproduce.dally.measures import (
     PERCENTILES,
     SAMPLES_H,
     measure,
@@ -28,9 +30,7 @@ from gpusched_env.reproduce.dally.measures import (
     measure_starving,
     percentile,
 )
-from gpusched_env.reproduce.report import WIDTH
-from gpusched_env.scenarios import get_scenario
-from gpusched_env.support import figures as figures_module
+from studies.reproduce.report import WIDTH
 
 DATA = load_card("dally").data["data"]
 POLICIES, AUTHORS_POLICIES, RIVALS = DATA["POLICIES"], DATA["AUTHORS_POLICIES"], DATA["RIVALS"]

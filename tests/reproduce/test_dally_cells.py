@@ -10,7 +10,6 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.evaluation import RunResult
 from gpusched_env.problem.instance import SchedulerInfo
-from gpusched_env.reproduce import Results
 from studies.delay_timers.__main__ import card as load
 from studies.delay_timers.cells import (
     FULL,
@@ -23,6 +22,7 @@ from studies.delay_timers.cells import (
     TEST_CELLS,
     TEST_SEEDS,
 )  # fmt: skip
+from studies.reproduce import Results
 
 JCT, P99 = "mean_jct_s", "p99_jct_s"
 

@@ -22,12 +22,12 @@ from gpusched_env.event_log import REFUSE
 from gpusched_env.metrics import job_times, summarise, validate
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.problem.cluster import NodeGroup
-from gpusched_env.reproduce import load_card, play_card
-from gpusched_env.reproduce.elasticflow import EDF, EDF_ADMISSION, NEAR, OWN, SETTINGS, Setting
-from gpusched_env.reproduce.expressions import Missing
 from gpusched_env.scenarios import FAMILIES
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.traces.elastic import make_elastic
+from studies.reproduce import load_card, play_card
+from studies.reproduce.elasticflow import EDF, EDF_ADMISSION, NEAR, OWN, SETTINGS, Setting
+from studies.reproduce.expressions import Missing
 
 DATA = load_card("elasticflow").data["data"]
 RIVALS, BESIDE_THEIRS = DATA["RIVALS"], DATA["BESIDE_THEIRS"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusched_env.reproduce import Card, Results, load_card, play_card
-from gpusched_env.reproduce.card import Run
 from gpusched_env.support import figures as figures_module
+from studies.reproduce import Card, Results, load_card, play_card
+from studies.reproduce.card import Run
 
 DATA = load_card("hadar").data["data"]
 PLAYERS, NODES, FORKED = DATA["PLAYERS"], DATA["NODES"], "HadarE"

@@ -15,13 +15,13 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
 from gpusched_env.metrics import Interval, job_times
 from gpusched_env.problem.instance import SchedulerInfo
-from gpusched_env.reproduce import CARDS, Card, Finding, Results, load_card
-from gpusched_env.reproduce.expressions import ANY, Missing, tied
-from gpusched_env.reproduce.findings import NO, TIE, UNJUDGED, YES, of_full, of_quick, stored
-from gpusched_env.reproduce.report import summary
-from gpusched_env.reproduce.themis import Sweeps, gangs, rho_of_apps
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from studies.reproduce import CARDS, Card, Finding, Results, load_card
+from studies.reproduce.expressions import ANY, Missing, tied
+from studies.reproduce.findings import NO, TIE, UNJUDGED, YES, of_full, of_quick, stored
+from studies.reproduce.report import summary
+from studies.reproduce.themis import Sweeps, gangs, rho_of_apps
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAPERS = runpy.run_path(str(DOCS / "papers.py"))
@@ -77,7 +77,7 @@ def test_a_quick_run_never_contradicts_the_page(tmp_path: Path, monkeypatch: pyt
     assert summary([unknown]) == ["not judged: a claim that nobody stored"]
     # As the command prints it: no run, and one setting in which the part shows the opposite
     claim, setting = "20 servers: makespan SJF-BCO <= LS <= FF <= RAND", "queue 0.15"
-    monkeypatch.setattr("gpusched_env.reproduce.play_card", lambda *_: (made_up({("a",): [2.0]}), 0))
+    monkeypatch.setattr("studies.reproduce.command.play_card", lambda *_: (made_up({("a",): [2.0]}), 0))
     monkeypatch.setattr(
         Card, "findings", lambda self, results: of_quick(self.name, [Finding(claim, setting, False, "9 8 7 6")])
     )

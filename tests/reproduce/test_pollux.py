@@ -10,9 +10,9 @@ from published import TRACES, here
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
-from gpusched_env.reproduce import Results, load_card
-from gpusched_env.reproduce.card import Run
-from gpusched_env.reproduce.pollux import CROWDED, scenario
+from studies.reproduce import Results, load_card
+from studies.reproduce.card import Run
+from studies.reproduce.pollux import CROWDED, scenario
 
 DATA = load_card("pollux").data["data"]
 MEAN_JCT_S, SCHEDULERS = DATA["MEAN_JCT_S"], DATA["SCHEDULERS"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from helpers import ink, play
 from typer.testing import CliRunner
 
+import gpusched_env
 from gpusched_env.cli import app
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
@@ -21,14 +24,14 @@ from gpusched_env.metrics import Interval, job_times, mean_interval
 from gpusched_env.network.kway import effective_contenders, straddle_counts
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
-from gpusched_env.reproduce import CARDS, Card, Finding, Results, Run, load_card, play_card
-from gpusched_env.reproduce.drawing import legend_above, new_figure
-from gpusched_env.reproduce.expressions import as_change, plus_minus, quartiles, spread
-from gpusched_env.reproduce.report import SUMMARY_LINES, WIDTH, findings_table, fitted, new_table, summary
-from gpusched_env.reproduce.sjf_bco import RingAllReduce, measure
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.support import figures as figures_module
 from gpusched_env.support.consoles import console
+from studies.reproduce import CARDS, Card, Finding, Results, Run, load_card, play_card
+from studies.reproduce.drawing import legend_above, new_figure
+from studies.reproduce.expressions import as_change, plus_minus, quartiles, spread
+from studies.reproduce.report import SUMMARY_LINES, WIDTH, findings_table, fitted, new_table, summary
+from studies.reproduce.sjf_bco import RingAllReduce, measure
 
 # --- the framework
 
@@ -89,7 +92,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 
 def test_another_version_plays_all_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play_card(TwoPolicies(), tmp_path, quick=True)
-    monkeypatch.setattr("gpusched_env.reproduce.running.RESULTS_VERSION", "other")
+    monkeypatch.setattr("studies.reproduce.running.RESULTS_VERSION", "other")
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
 
 
@@ -317,10 +320,31 @@ def test_an_interrupted_call_says_how_to_resume(tmp_path: Path, monkeypatch: pyt
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpusched_env.reproduce.play_card", stopped)
+    monkeypatch.setattr("studies.reproduce.command.play_card", stopped)
     result = CliRunner().invoke(app, ["reproduce", "sjf-bco", "--quick", "--output", str(tmp_path)])
     assert result.exit_code == 130
     assert f"finished runs are kept in {tmp_path}" in result.stderr
+
+
+def test_an_installed_package_says_that_reproductions_need_a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "studies.reproduce.command", None)  # as where there is no folder
+    result = CliRunner().invoke(app, ["reproduce", "hadar"])
+    assert result.exit_code == 2
+    assert "from a clone" in result.stderr
+    assert "pip install -e . in the clone, then gpusched reproduce hadar" in result.stderr
+
+
+def test_what_is_installed_needs_nothing_that_is_not() -> None:
+    """Only the command itself imports of the folders that stay in a clone."""
+    package = Path(gpusched_env.__file__).parent
+    folders = [package, *(path for path in package.iterdir() if path.is_symlink())]
+    found = {
+        (path.stem, str(name).split(".")[0])
+        for path in (path for folder in folders for path in folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [])
+    }
+    assert {one for one in found if one[1] in ("studies", "soak", "tools")} == {("reproducing", "studies")}
 
 
 def test_trends_hold_on_the_quick_card(quick) -> None:

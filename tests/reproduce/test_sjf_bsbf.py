@@ -11,12 +11,12 @@ from helpers import ink
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
-from gpusched_env.reproduce import Card, Results, load_card, play_card
-from gpusched_env.reproduce.report import findings_table
-from gpusched_env.reproduce.sjf_bsbf import joined, measure
 from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import simulate
 from gpusched_env.support import figures as figures_module
+from studies.reproduce import Card, Results, load_card, play_card
+from studies.reproduce.report import findings_table
+from studies.reproduce.sjf_bsbf import joined, measure
 
 DATA = load_card("sjf-bsbf").data["data"]
 SHARING, EXCLUSIVE, PROTOTYPE = DATA["SHARING"], DATA["EXCLUSIVE"], DATA["PROTOTYPE"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from published import TRACES, here
 
-from gpusched_env.reproduce.testbeds import speeds
-from gpusched_env.reproduce.testbeds.playing import measured_of
-from gpusched_env.reproduce.testbeds.reading import Columns, Measured, Points
 from gpusched_env.traces.profile_tables.throughput import RingThroughput, Throughput
+from studies.reproduce.testbeds import speeds
+from studies.reproduce.testbeds.playing import measured_of
+from studies.reproduce.testbeds.reading import Columns, Measured, Points
 
 GOALS = {"S1-two-machines": 0.15, "S1-gpus": 0.07, "S2-rtx-gpus": 0.07, "S2-a100-gpus": 0.07}
 TRUTH = RingThroughput(0.1, 0.01, 0.2, 1.0, 0.0, 0.5, 2.0)

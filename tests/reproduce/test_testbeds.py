@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli import app
 from gpusched_env.errors import GpuschedError
-from gpusched_env.reproduce.testbeds import reading, report, shockwave
-from gpusched_env.reproduce.testbeds.playing import COLUMNS, Row, calibrate, measured_of, play_rows
-from gpusched_env.reproduce.testbeds.reading import Chosen, Columns, Measured, Noted, Points, UnplayableError
-from gpusched_env.reproduce.testbeds.scoring import RESAMPLES, Sample, score
+from studies.reproduce.testbeds import reading, report, shockwave
+from studies.reproduce.testbeds.playing import COLUMNS, Row, calibrate, measured_of, play_rows
+from studies.reproduce.testbeds.reading import Chosen, Columns, Measured, Noted, Points, UnplayableError
+from studies.reproduce.testbeds.scoring import RESAMPLES, Sample, score
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "traces"
@@ -433,7 +433,7 @@ def test_wrong_options_are_told_before_the_rows_are_played(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a-file").write_text("")
-    monkeypatch.setattr("gpusched_env.cli.reproducing._testbeds", pytest.fail)
+    monkeypatch.setattr("studies.reproduce.command._testbeds", pytest.fail)
     result = CliRunner().invoke(app, ["reproduce", "testbeds", *options])
     assert result.exit_code == 2
     assert told in " ".join(result.output.split())

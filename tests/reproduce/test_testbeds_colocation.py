@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from published import TRACES
 
-from gpusched_env.reproduce.testbeds import colocation
-from gpusched_env.reproduce.testbeds.reading import SHIPPED, Columns, Measured, Points
 from gpusched_env.sharing import MEASURED, Sharing
 from gpusched_env.sharing.interference import MEASURED_XI
 from gpusched_env.sharing.pair_numbers import FLEET, NUMBERS
+from studies.reproduce.testbeds import colocation
+from studies.reproduce.testbeds.reading import SHIPPED, Columns, Measured, Points
 
 TOML = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text(encoding="utf-8"))
 LISTED, CLAIM = TOML["files"], TOML["claims"]["colocation"]["text"]

@@ -12,9 +12,9 @@ from network_play import PROFILE, paces
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network, collectives
 from gpusched_env.network.presets import FABRICS
-from gpusched_env.reproduce.testbeds import fabrics
-from gpusched_env.reproduce.testbeds.playing import measured_of
-from gpusched_env.reproduce.testbeds.reading import Measured
+from studies.reproduce.testbeds import fabrics
+from studies.reproduce.testbeds.playing import measured_of
+from studies.reproduce.testbeds.reading import Measured
 
 BANDS = tuple(fabrics.BANDS)
 

@@ -10,8 +10,8 @@ import pytest
 from muri_controller import Controller
 from published import TRACES
 
-from gpusched_env.reproduce.testbeds import muri
-from gpusched_env.reproduce.testbeds.reading import SHIPPED, Measured, Points
+from studies.reproduce.testbeds import muri
+from studies.reproduce.testbeds.reading import SHIPPED, Measured, Points
 
 LISTED = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text())["files"]
 

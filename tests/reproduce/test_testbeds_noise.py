@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import chi2
 
 from gpusched_env.problem.instance import PREEMPTION_COSTS
-from gpusched_env.reproduce.testbeds import noise, start_up
-from gpusched_env.reproduce.testbeds.playing import measured_of
-from gpusched_env.reproduce.testbeds.reading import SHIPPED, Measured, UnplayableError
 from gpusched_env.traces.noise import NOISE, START_LATENCIES
+from studies.reproduce.testbeds import noise, start_up
+from studies.reproduce.testbeds.playing import measured_of
+from studies.reproduce.testbeds.reading import SHIPPED, Measured, UnplayableError
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from published import TRACES
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import COMPLETE, EVENT_DTYPE, PREEMPT, RELEASE, RESUME, EventLog
-from gpusched_env.reproduce.testbeds import shockwave
-from gpusched_env.reproduce.testbeds.reading import SHIPPED, Measured, Points, UnplayableError
 from gpusched_env.simulator import simulate
+from studies.reproduce.testbeds import shockwave
+from studies.reproduce.testbeds.reading import SHIPPED, Measured, Points, UnplayableError
 
 LISTED = tomllib.loads((SHIPPED.parent / "testbeds.toml").read_text())
 MURI = (SHIPPED / "muri_startup_by_model.csv").read_text()

@@ -28,6 +28,7 @@ from gpusched_env.core.api import (
     rule_number,
 )
 from gpusched_env.core.driver import READS_LOG
+from gpusched_env.core.events import MOST_RECORDS
 from gpusched_env.core.refusals import APPLIED, IS_RUNNING
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
@@ -286,7 +287,7 @@ def test_a_run_that_python_holds_has_room_for_a_decision(plays: bool, monkeypatc
     """Kernels that carry out a decision write to the log without a test."""
     jobs, gang = 60, 4
     instance = unit_instance(list(range(0, 10 * jobs, 10)), [gang] * jobs, [10] * jobs, f"1x{gang}")
-    for buffer in (2, 5, 1024):
+    for buffer in (MOST_RECORDS, 5, 1024):
         monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", buffer)
         simulation = Simulation(instance)
         player = simulation.player_for(InLine()) if plays else None

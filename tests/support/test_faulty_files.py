@@ -29,9 +29,9 @@ from gpusched_env.evaluation.results import write_csv, write_json
 from gpusched_env.evaluation.runner import evaluate
 from gpusched_env.leaderboard import About, Track, make_entry, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.reproduce import load_card, play_card
-from gpusched_env.reproduce.results import read_run, write_run
 from gpusched_env.support.files import write_whole
+from studies.reproduce import load_card, play_card
+from studies.reproduce.results import read_run, write_run
 from tools.__main__ import app as tools_app
 from tools.leaderboard.folders import whole_folder
 from tools.leaderboard.site import build_site

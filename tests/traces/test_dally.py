@@ -9,7 +9,8 @@ import pytest
 from published import TRACES, here
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import read_layers, read_table, read_trace
+from gpusched_env.traces import read_trace
+from studies.published_tables import read_layers, read_table
 
 FOLDER = TRACES / "dally"
 CONV = "conv1\t-1\t10\tNONE\t0\t20.5\tNONE\t0\t30\tALLREDUCE\t4096\t5\n"

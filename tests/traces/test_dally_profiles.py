@@ -22,7 +22,7 @@ from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
-from gpusched_env.traces import assign_profiles, generate_workload, read_table, read_workload
+from gpusched_env.traces import assign_profiles, generate_workload, read_workload
 from gpusched_env.traces.generators.dally_jobs import DALLY_MODELS
 from gpusched_env.traces.profile_tables import EfficiencyTable, load_efficiency
 from gpusched_env.traces.profile_tables.efficiency import EFFICIENCY_RULES, ShapedModel
@@ -44,6 +44,7 @@ from studies.profile_tables.layer_efficiency import (
     Layers,
     all_reduce_ns,
 )  # fmt: skip
+from studies.published_tables import read_table
 
 FOLDER = TRACES / "dally"
 FILES = {True: "sense_500jobs_0start0arrival-withBert", False: "sense_500jobs_poisson_1proc-week"}

@@ -25,11 +25,11 @@ from gpusched_env.traces import (
     read_cluster,
     read_kueue_quotas,
     read_slurm_cluster,
-    read_table,
     read_trace,
 )
 from gpusched_env.traces.parsing.map_files import guessed_map, read_map
 from gpusched_env.traces.reading import FILES as SEVERAL
+from studies.published_tables import read_table
 from tests.traces import test_clusters, test_kubernetes, test_map_files, test_pai_tables, test_slurm_files, test_tables
 
 EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "60"))  # damages of each file; GPUSCHED_FUZZ=2000 tries as many

@@ -22,7 +22,6 @@ from gpusched_env.errors import TraceError
 from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.problem.workload import Workload
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.writing import pseudonymise
 from gpusched_env.traces import ReadReport, read_cluster, read_kueue_quotas, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
@@ -31,6 +30,7 @@ from gpusched_env.traces.kubernetes.pods import PodObject
 from gpusched_env.traces.parsing.containers import trace_files
 from gpusched_env.traces.reading import resolve_source
 from gpusched_env.twin.snapshot_sources import snapshot_of
+from tools.pseudonyms.writing import pseudonymise
 
 GPU = "nvidia.com/gpu"
 

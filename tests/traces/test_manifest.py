@@ -12,9 +12,10 @@ import pytest
 from published import TRACES, beside_manifest, digests, here, manifest, published_digests
 
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces import ReadReport, read_cluster, read_table, read_trace
+from gpusched_env.traces import ReadReport, read_cluster, read_trace
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.reading import resolve_source
+from studies.published_tables import read_table
 
 pytestmark = here
 ROOT = Path(__file__).parents[2]

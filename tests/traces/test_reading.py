@@ -17,13 +17,12 @@ from gpusched_env.errors import TraceError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import (
     CLUSTER_READERS,
-    LAYOUTS,
     READERS,
     read_cluster,
-    read_table,
     read_trace,
     read_workload,
 )  # fmt: skip
+from studies.published_tables import LAYOUTS, read_table
 from tests.traces import test_tables
 
 PROCESSED = "timestamp,duration,num_gpus,gpu_time,cluster\n"

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from published import TRACES, here
-from typer.testing import CliRunner
 
-from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import LAYOUTS, ReadReport, Table, read_table
-from gpusched_env.traces.tables import BARE, NAMED
+from gpusched_env.traces import ReadReport
+from studies.published_tables import LAYOUTS, Table, read_table
+from studies.published_tables.__main__ import main
+from studies.published_tables.reading import BARE, NAMED
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,12000,16384,1,460\np1,8000,30517,8,1000\n"
 CAPACITY = "date,vcA,vcB,total\n2020-04-01,112,8,120\n2020-04-02,0,8,8\n"
@@ -147,13 +147,13 @@ def test_every_layout_is_well_formed(name: str) -> None:
     assert layout.rest is None or (layout.form == NAMED and not layout.levels)
 
 
-def test_the_command_line_shows_columns(tmp_path: Path) -> None:
+def test_the_command_line_shows_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pods.csv"
     path.write_text(PODS)
-    shown = CliRunner().invoke(app, ["traces", "table", f"auto:{path}"])
-    assert shown.exit_code == 0
-    assert "2 lines read, 2 rows kept" in shown.output
-    assert "30517" in shown.output
+    main(f"auto:{path}")
+    shown = capsys.readouterr().out
+    assert "2 lines read, 2 rows kept" in shown
+    assert "30517" in shown
 
 
 @here

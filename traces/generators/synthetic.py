@@ -24,6 +24,7 @@ from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
 from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
+from gpusched_env.traces.generators.llm_jobs import llm_dev_jobs
 from gpusched_env.traces.generators.pollux_jobs import bsbf_jobs, pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 
@@ -165,6 +166,7 @@ GENERATORS: Final[dict[str, Generator]] = {
     "gavel": gavel_jobs,
     "hadar": hadar_jobs,
     "hadare": hadare_jobs,
+    "llm-dev": llm_dev_jobs,
     "poisson": poisson,
     "pollux": pollux_jobs,
     "ring-all-reduce": ring_all_reduce_jobs,

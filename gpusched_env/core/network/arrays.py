@@ -53,6 +53,20 @@ USE_DTYPE: Final = np.dtype(
         ("is_held", "<i4"),  # scratch of max-min: 1 = this link bounds the flow
     ]
 )
+RANKED_DTYPE: Final = np.dtype(  # scratch of strict priority: gangs that share links, by descending priority
+    [
+        ("intensity", "<f8"),  # [GPU] compute of an iteration / time of its transfers alone
+        ("key", "<f8"),  # priority
+        ("share", "<f8"),  # [byte/s] rate that its links leave to it now
+        ("inside", "<f8"),  # intensity within a block that begins at this place; [byte/s] its rate, < 0 = rising
+        ("hash", "<i8"),
+        ("number", "<i4"),  # replica
+        ("level", "<i4"),  # 0 = first
+        ("order", "<i4"),  # row at this place of the drawn order; link that bounds its share
+        ("above", "<i4"),  # gangs that come before it and are not drawn yet; 1 = it gets its rate now
+    ]
+)
+CUT_DTYPE: Final = np.dtype([("cost", "<f8"), ("begin", "<i4"), ("padding", "<i4")])
 ROUTE_DTYPE: Final = np.dtype([("share", "<f8"), ("link", "<i4"), ("padding", "<i4")])
 PAIR_DTYPE: Final = np.dtype([("latency_s", "<f8"), ("begin", "<i4"), ("end", "<i4")])  # rows of ROUTE_DTYPE
 
@@ -61,15 +75,30 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     """Return the lengths of the arrays of the network for one instance; each is 1 without a topology."""
     topology = instance.topology
     if topology is None:
-        return dict(links=1, uses=1, routes=1, pairs=1, profiles=1)
+        return dict(
+            links=1, uses=1, routes=1, pairs=1, profiles=1, ranked=0, levels=0, places_of_order=0, planned_classes=0,
+            ranks=0,
+        )  # fmt: skip
     crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # most links that a ring edge crosses
     most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a query adds
+    contention, sharers = instance.network.contention, 0
+    if contention.model == "strict-priority":
+        sharers = most // 2 + 2  # gangs of one GPU use no link; one row is free
+    plans = instance.workload.profiles.plans
+    if len(plans) and not topology.duplex:  # groups may cross links that a ring does not
+        gangs = instance.cluster.gpus * instance.gpu_jobs // int(plans["gpus"].min()) + 1
+        most += -(-gangs * len(instance.links) // (crossed + 1))
     return dict(
+        ranked=sharers,
+        levels=contention.levels + 1 if sharers else 0,
+        places_of_order=sharers + 1 if sharers else 0,
         links=max(len(instance.links), len(instance.network.changes)),
         uses=most * (crossed + 1),  # + 1: the bus
         routes=max(len(topology.route_link), 1),
         pairs=len(topology.route_at) - 1,
         profiles=len(instance.workload.profiles.rows) if instance.ratios is not None else 1,
+        planned_classes=len(instance.classes) if len(plans) else 0,
+        ranks=instance.cluster.gpus if len(plans) else 0,
     )
 
 
@@ -92,8 +121,11 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     numbers = np.array([list(COLLECTIVES).index(name) for name in of_profile])
     state.paces["collective"][b, : len(instance.classes)] = numbers[instance.classes[:, 0], None, None]
     world["k_mode"], world["duty"] = K_MODES.index(contention.k_mode), DUTIES.index(contention.duty)
-    for name in ("xi1", "alpha", "shared_loss", "extra", "path_seed"):
+    for name in ("xi1", "alpha", "shared_loss", "extra", "path_seed", "levels"):
         world[name] = getattr(contention, name)
+    if len(instance.workload.profiles.plans):
+        world["planned"] = 1
+        state.plans[b, : len(instance.classes)] = instance.workload.profiles.plans_of(instance.classes)
     world["duplex"], world["nics"] = topology.duplex, topology.nics
     world["edges"] = int(topology.edge.max()) + 1
     for name in ("gpu_Bps", "gpu_latency_s", "nic_Bps", "switch_share"):

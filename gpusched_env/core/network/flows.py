@@ -1,4 +1,4 @@
-"""Flows: add the ring of a gang to the links that it crosses, and remove it."""
+"""Flows: add the ring of a gang, or its parallel groups, to the links that they cross, and remove them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call log2 a
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import begin
 from gpusched_env.core.state import Run
-from gpusched_env.network import ecmp
+from gpusched_env.network import ecmp, plans
 from gpusched_env.network.collectives import ALIKE, KNEE_BYTES, TREE_SHARE
 from gpusched_env.portable.elementary import log2, power
 
 path_hash = kernel(ecmp.path_hash)
-
+rank_of = helper(plans.rank_of)
 
 # Numbers of the collectives, in the order of gpusched_env.network.collectives.COLLECTIVES.
 RING, HIERARCHICAL, TREE, SHARDED, BEST, NCCL_TREE, NVLS, NCCL = range(8)
@@ -51,11 +51,9 @@ def list_flows_on(sim: Run, link: int) -> None:
 
 @kernel
 def cross(sim: Run, replica: int, link: int, weight: float) -> None:
-    """Add ``weight`` ring edges of a replica to a link."""
-    use = sim.replicas[replica]["first_use"]
-    while use >= 0 and sim.uses[use]["link"] != link:
-        use = sim.uses[use]["next_of_replica"]
-    if use >= 0:
+    """Add ``weight`` ring edges of a replica to a link, before another replica is added to links."""
+    use = sim.links[link]["first_use"]  # the use of the replica, if it has one: the latest is the first
+    if use >= 0 and sim.uses[use]["replica"] == replica:
         sim.uses[use]["weight"] += weight
         return
     use = sim.world["first_free_use"]
@@ -77,11 +75,11 @@ def cross(sim: Run, replica: int, link: int, weight: float) -> None:
 
 
 @helper
-def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> float:
-    """Add one ring edge between two machines to its links; return the latency of a step over it [s]."""
+def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int, load: float) -> float:
+    """Add ``load`` ring edges between two machines to their links; return the latency of a step over them [s]."""
     w = sim.world
     # A closed walk in a tree crosses each link equally often in both directions, so each crossing is half an edge.
-    weight = 0.5 if w["duplex"] else 1.0
+    weight = 0.5 * load if w["duplex"] else load
     cross(sim, replica, sim.nodes[source]["out"], weight)
     cross(sim, replica, sim.nodes[target]["into"], weight)
     pair = sim.pairs[sim.nodes[source]["edge"] * w["edges"] + sim.nodes[target]["edge"]]
@@ -184,31 +182,19 @@ def micro_s(pace: Any, compute_share: float) -> float:
     return overlap_norm(pace["compute_s"] * compute_share, pace["communication_s"], pace["overlap"])
 
 
-@kernel(lazy=True)
-def begin_flow(sim: Run, number: int, slowest: int) -> None:
-    """Add the ring of a gang to the links. The ring visits machines in ascending order, so it enters each rack once."""
+@helper
+def join_by_ring(
+    sim: Run, number: int, slowest: int, low: int, high: int, machines: int, largest: int
+) -> tuple[float, float, float]:
+    """Add the ring of a gang to the links. The ring visits machines in ascending order, so it enters each rack once.
+
+    Returns the communication time that does not depend on rates [s], the bytes per ring edge, and their rate alone
+    [byte/s]. The nodes of the gang are in ``low`` to ``high``, ``taken`` GPUs each, which become 0.
+    """
     w = sim.world
     r = sim.replicas[number]
     gang = r["gpus"]
-    machines = 0
-    largest = 0
-    low = w["nodes"]
-    high = -1
-    for i in range(gang):
-        node = sim.gpu_node[sim.chosen[i]]
-        if sim.nodes[node]["taken"] == 0:
-            machines += 1
-        sim.nodes[node]["taken"] += 1
-        largest = max(largest, sim.nodes[node]["taken"])
-        low = min(low, node)
-        high = max(high, node)
-    pace = sim.paces[sim.jobs[r["job"]]["job_class"], r["tier"], slowest]
-    r["compute_s"] = pace["compute_s"] * r["compute_share"]
-    r["overlap"] = pace["overlap"]
-    r["profile"] = pace["profile"]
-    r["machines"] = machines
-    r["first_use"] = -1
-    r["bottleneck"] = -1
+    pace = sim.paces[r["job_class"], r["tier"], slowest]
     cap = np.inf
     step_s = 0.0
     previous = high
@@ -219,7 +205,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
             continue
         sim.nodes[node]["taken"] = 0
         if machines > 1:
-            latency_s = cross_edge(sim, number, previous, node, edge)
+            latency_s = cross_edge(sim, number, previous, node, edge, 1.0)
             step_s = max(step_s, latency_s)
             cap = min(cap, w["nic_Bps"] * min(taken, w["nics"]) / w["nics"])
         if sim.nodes[node]["bus"] >= 0 and (taken > 1 or machines > 1):
@@ -251,6 +237,157 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
         fixed = 0.0
         built = solo_rate(sim, number, cap, True)
         wire = pace["communication_s"] * min(built, port_rate(sim, choice, machines, largest))
+    return fixed, wire, solo
+
+
+@helper
+def machine_of(sim: Run, plan: Any, stage: int, place: int) -> int:
+    """Return the node of a place of a pipeline stage."""
+    return sim.ranks[rank_of(plan["order"], plan["tp"] * plan["cp"], plan["dp"], plan["pp"], stage, place)]
+
+
+@kernel(lazy=True)
+def send_on(sim: Run, number: int, stages: int, step: int, load: float, edge: int) -> int:
+    """Let each GPU of a gang send ``load`` bytes to the place ``step`` further, ``stages`` stages on.
+
+    Places in a row on the same machines are one edge. ``edge`` counts the edges of the gang, and is returned.
+    """
+    plan = sim.plans[sim.replicas[number]["job_class"]]
+    size = plan["tp"] * plan["cp"] * plan["dp"]
+    for stage in range(plan["pp"]):
+        source = target = -1
+        sent = 0.0
+        for place in range(size + 1):
+            here = there = -1
+            if place < size:
+                here = machine_of(sim, plan, stage, place)
+                there = machine_of(sim, plan, (stage + stages) % plan["pp"], (place + step) % size)
+            if here != source or there != target:
+                if source != target and sent > 0.0:
+                    cross_edge(sim, number, source, target, edge, sent)
+                    edge += 1
+                source = here
+                target = there
+                sent = 0.0
+            sent += load
+    return edge
+
+
+@helper
+def run_end(sim: Run, plan: Any, stage: int, place: int, end: int) -> int:
+    """Return the first place from ``place`` to ``end`` that is on another machine."""
+    machine = machine_of(sim, plan, stage, place)
+    while place < end and machine_of(sim, plan, stage, place) == machine:
+        place += 1
+    return place
+
+
+@kernel(lazy=True)
+def send_in_groups(sim: Run, number: int, members: int, load: float, gathers: bool, edge: int) -> int:
+    """Let each GPU send ``load`` bytes to the ``members`` places of its group; arguments and result as :func:`send_on`.
+
+    ``gathers`` = the machines of a group form a ring (gpusched_env.network.plans); else each GPU sends to each other.
+    """
+    plan = sim.plans[sim.replicas[number]["job_class"]]
+    size = plan["tp"] * plan["cp"] * plan["dp"]
+    for group in range(plan["pp"] * (size // members)):
+        stage = group // (size // members)
+        first = group % (size // members) * members
+        end = first + members
+        machines = 0
+        place = first
+        while place < end:
+            machines += 1
+            place = run_end(sim, plan, stage, place, end)
+        source = first
+        while machines > 1 and source < end:
+            source_end = run_end(sim, plan, stage, source, end)
+            here = machine_of(sim, plan, stage, source)
+            target = first if not gathers or source_end == end else source_end
+            while target < end:
+                target_end = run_end(sim, plan, stage, target, end)
+                if gathers:
+                    sent = load * members / (members - 1) * (machines - 1) / machines
+                else:
+                    sent = load / (members - 1) * (source_end - source) * (target_end - target)
+                there = machine_of(sim, plan, stage, target)
+                if here != there:
+                    cross_edge(sim, number, here, there, edge, sent)
+                    edge += 1
+                target = end if gathers else target_end
+            source = source_end
+    return edge
+
+
+@kernel(lazy=True)
+def join_by_plan(sim: Run, number: int, low: int, high: int) -> tuple[float, float, float]:
+    """Add the parallel groups of a gang on several machines to the links; as :func:`join_by_ring`."""
+    w = sim.world
+    plan = sim.plans[sim.replicas[number]["job_class"]]
+    rank = 0
+    for node in range(low, high + 1):
+        for _ in range(sim.nodes[node]["taken"]):
+            sim.ranks[rank] = node
+            rank += 1
+    edge = 0
+    if plan["tp"] > 1 and plan["tp_bytes"] > 0.0:
+        edge = send_in_groups(sim, number, plan["tp"], plan["tp_bytes"], True, edge)
+    if plan["ep"] > 1 and plan["ep_bytes"] > 0.0:
+        edge = send_in_groups(sim, number, plan["ep"], plan["ep_bytes"], False, edge)
+    edge = send_on(sim, number, 0, plan["tp"], plan["dp_bytes"], edge)
+    edge = send_on(sim, number, 1, 0, plan["pp_bytes"] / 2.0, edge)
+    edge = send_on(sim, number, -1, 0, plan["pp_bytes"] / 2.0, edge)
+    most = 0.0
+    cap = np.inf
+    for node in range(low, high + 1):
+        taken = sim.nodes[node]["taken"]
+        sim.nodes[node]["taken"] = 0
+        use = sim.links[sim.nodes[node]["out"]]["first_use"]
+        if taken == 0 or use < 0 or sim.uses[use]["replica"] != number:
+            continue
+        sent = sim.uses[use]["weight"]
+        most = max(most, sent)
+        cap = min(cap, w["nic_Bps"] * min(taken, w["nics"]) / w["nics"] / sent)
+        if sim.nodes[node]["bus"] >= 0:
+            cross(sim, number, sim.nodes[node]["bus"], sent)
+    if most == 0.0:
+        return 0.0, 0.0, w["nic_Bps"]
+    use = sim.replicas[number]["first_use"]
+    while use >= 0:
+        sim.uses[use]["weight"] /= most
+        use = sim.uses[use]["next_of_replica"]
+    return 0.0, most, solo_rate(sim, number, cap * most, False)
+
+
+@kernel(lazy=True)
+def begin_flow(sim: Run, number: int, slowest: int) -> None:
+    """Add the communication of a gang to the links: by its plan, or else by a ring over its machines."""
+    w = sim.world
+    r = sim.replicas[number]
+    gang = r["gpus"]
+    machines = 0
+    largest = 0
+    low = w["nodes"]
+    high = -1
+    for i in range(gang):
+        node = sim.gpu_node[sim.chosen[i]]
+        if sim.nodes[node]["taken"] == 0:
+            machines += 1
+        sim.nodes[node]["taken"] += 1
+        largest = max(largest, sim.nodes[node]["taken"])
+        low = min(low, node)
+        high = max(high, node)
+    pace = sim.paces[sim.jobs[r["job"]]["job_class"], r["tier"], slowest]
+    r["compute_s"] = pace["compute_s"] * r["compute_share"]
+    r["overlap"] = pace["overlap"]
+    r["profile"] = pace["profile"]
+    r["machines"] = machines
+    r["first_use"] = -1
+    r["bottleneck"] = -1
+    if machines > 1 and w["planned"] and sim.plans[r["job_class"]]["gpus"] > 0:
+        fixed, wire, solo = join_by_plan(sim, number, low, high)
+    else:
+        fixed, wire, solo = join_by_ring(sim, number, slowest, low, high, machines, largest)
     r["fixed_s"] = fixed
     r["wire_bytes"] = wire
     r["solo_Bps"] = solo

@@ -11,11 +11,11 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import OWN, contention_model
 from gpusched_env.core.network.flows import iteration_at, list_flows_on, micro_s
 from gpusched_env.core.network.max_min import solve
+from gpusched_env.core.network.priorities import CONST, DUTY_SOLO, solve_priorities
 from gpusched_env.core.state import Run
 from gpusched_env.network.contention import CONTENTION_MODELS
 from gpusched_env.problem.cluster import MACHINE
 
-ALWAYS, CONST, DUTY_SOLO = range(3)  # the part of an iteration that contends (DUTIES)
 RAW, CLAMP, AFFINE = range(3)  # how a straddle count becomes effective contenders (K_MODES)
 BUDGET_MACHINES: Final = 8  # number of machines at which each half of the budget is used up
 
@@ -83,6 +83,14 @@ def price_max_min(sim: Run, number: int) -> None:
         r["priced_Bps"] = r["rate_Bps"]
         slowdown = slowdown_of(sim, number)
         r["settled_s"] = iteration_at(sim, number, slowdown)
+
+
+@_model("strict-priority", reach=OWN, solver=solve_priorities)
+@kernel(lazy=True)
+def price_by_priority(sim: Run, number: int) -> None:
+    """Set a gang's iteration time from the rate that higher levels leave to it."""
+    r = sim.replicas[number]
+    r["settled_s"] = iteration_at(sim, number, r["solo_Bps"] / r["rate_Bps"] if r["rate_Bps"] > 0.0 else np.inf)
 
 
 @kernel

@@ -9,7 +9,7 @@ from gpusched_env.core.state import Run
 
 
 @kernel
-def _pack(sim: Run, gang: int, at: int, widest: int) -> int:
+def pack_within(sim: Run, gang: int, at: int, widest: int) -> int:
     """Place a gang by best fit on the tightest tier; ``widest``: 1 = at most one rack, 2 = the whole network."""
     node = best_fit(sim, 0, sim.world["nodes"], gang)
     if node >= 0:
@@ -39,11 +39,11 @@ def _pack(sim: Run, gang: int, at: int, widest: int) -> int:
 @kernel(lazy=True)
 def place_packed(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
     """Place a gang by best fit on the tightest tier that has enough free GPUs."""
-    return _pack(sim, gang, at, 2)
+    return pack_within(sim, gang, at, 2)
 
 
 @placement_rule("rack", "best fit on one machine, else within one rack; else wait")
 @kernel(lazy=True)
 def place_in_rack(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
     """Place a gang by best fit on one machine, otherwise within one rack."""
-    return _pack(sim, gang, at, 1)
+    return pack_within(sim, gang, at, 1)

@@ -8,4 +8,5 @@ from gpusched_env.envs.observation import (  # noqa: I001
     sharing as sharing,
     sizes as sizes,
     tenants as tenants,
+    groups as groups,
 )

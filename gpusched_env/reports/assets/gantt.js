@@ -76,6 +76,30 @@ window.gpusched = window.gpusched || {};
     };
   }
 
+  function downTrace(run, scale) {
+    const down = run.down || { row: [], rows: [], node: [], start: [], end: [], cause: [] };
+    return {
+      type: "bar", orientation: "h", name: "nodes down", yaxis: "y", showlegend: false,
+      base: down.start.map((tick) => tick * scale), x: down.end.map((end, i) => (end - down.start[i]) * scale),
+      y: down.row.map((row, i) => row + down.rows[i] / 2), width: down.rows,
+      marker: { color: gpusched.css("--down"), line: { width: 0 } },
+      hovertext: down.node.map((node, i) => {
+        const from = gpusched.readable(down.start[i] * run.tick_s);
+        return `node ${node} is down: ${gpusched.plain(down.cause[i])}<br>${from} to ${gpusched.readable(down.end[i] * run.tick_s)}`;
+      }),
+      hoverinfo: "text",
+    };
+  }
+
+  function failTrace(run, scale) {
+    return {
+      type: "scatter", mode: "markers", name: "failures", yaxis: "y", showlegend: false,
+      x: run.failed.at.map((tick) => tick * scale), y: run.failed.row,
+      marker: { symbol: "x", size: run.failed.at.length > 300 ? 5 : 9, color: gpusched.css("--cursor"), line: { color: gpusched.css("--ground"), width: 0.7 } },
+      hovertemplate: "failed<extra></extra>",
+    };
+  }
+
   function lineTrace(line, seconds, axis, number, what) {
     return {
       type: "scatter", mode: "lines", yaxis: axis, showlegend: false, name: what, fill: "tozeroy",
@@ -144,7 +168,7 @@ window.gpusched = window.gpusched || {};
     const scale = run.tick_s / options.seconds;
     const gpus = run.cluster.gpus.reduce((sum, count) => sum + count, 0);
     const narrow = gpusched.narrow();
-    const traces = [crowdTrace(run, scale), barTrace(run, scale, options.chosen), markTrace(run, scale),
+    const traces = [crowdTrace(run, scale), barTrace(run, scale, options.chosen), downTrace(run, scale), markTrace(run, scale), failTrace(run, scale),
       lineTrace(run.lines.held, options.seconds, "y2", 0, "% of GPUs held"), lineTrace(run.lines.waiting, options.seconds, "y3", 1, "jobs waiting")];
     const height = narrow ? 560 : 640;
     const linksHeight = run.links ? Math.max(260, LINK_HEIGHT * run.links.names.length + 90) : 0;

@@ -62,6 +62,7 @@ window.gpusched = window.gpusched || {};
       told.push(`Grey: ${run.crowded.bars} shorter stays, merged where less than ${gap} lies between them on a GPU. The ${run.crowded.most} largest bars are drawn one by one.`);
     }
     if (run.preempted.at.length < run.preemptions) told.push(`${run.preempted.at.length} of ${run.preemptions} preemptions are marked.`);
+    if (run.down) told.push("Dark: nodes that are down. Crosses: gangs that failed.");
     if (run.links && run.links.all > run.links.names.length) {
       told.push(`The ${run.links.names.length} links of ${run.links.all} with the highest mean load are shown.`);
     }

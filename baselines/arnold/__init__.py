@@ -1,0 +1,1 @@
+"""Arnold: gangs of whole servers, placed so that the groups of their ranks span few minipods."""

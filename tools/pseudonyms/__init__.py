@@ -1,0 +1,1 @@
+"""Logs with pseudonyms: what ``gpusched traces pseudonymise`` does, in a clone."""
