@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Workload, get_scenario, make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.errors import ScenarioError
+from gpusched_env.errors import ScenarioError, ScheduleError
 from gpusched_env.event_log import RATE, EventLog
-from gpusched_env.metrics import metric_names, segments, summarise, used
+from gpusched_env.metrics import metric_names, segments, summarise, used, validate
 from gpusched_env.metrics.co_residents import slowdowns
 from gpusched_env.network import Network
 from gpusched_env.problem.energy import METERS, Energy, integral
@@ -75,7 +76,7 @@ def test_by_hand(tmp_path: Path) -> None:
     energy = Energy(str(tmp_path / "w.csv"), str(tmp_path / "p.csv"), "", sleep_after_s=40.0, sleep_w=5.0)
     instance = Instance(Cluster.parse("3x2"), workload, Network("none"), Semantics(start_s=5.0), energy=energy)
     instance.compute_s[:] = 0.6 * instance.iteration_s  # the rest is exposed communication
-    simulation, log = played(instance, "fifo")
+    _, log = played(instance, "fifo")
     run_s = 100 * 0.6
     end_s = 15 + run_s
     found = used(instance, log, energy)
@@ -116,7 +117,7 @@ def recounted(instance: Instance, log: EventLog, energy: Energy, name: str) -> t
     slow = slowdowns(instance, log, table) if instance.gpu_jobs > 1 else None
     plain = instance.compute_s[instance.job_class[table["job"]], table["tier"], 0]
     jobs, idle = np.zeros(len(instance.workload)), 0.0
-    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+    for begin, end in itertools.pairwise(edges):
         price = series["value"][np.searchsorted(series["time_s"], begin, side="right") - 1] * (end - begin)
         inside = np.flatnonzero((table["hold_s"] <= begin) & (end <= table["free_s"]))
         holders = np.bincount(np.concatenate([[], *(gangs[i] for i in inside)]).astype(int), minlength=len(types))
@@ -159,9 +160,13 @@ def test_splitting_a_series_or_equal_watts_change_nothing(folder: Path, tmp_path
     _, log = played(instance, "srtf")
     rows = (folder / "price.csv").read_text().splitlines()
     (tmp_path / "more.csv").write_text("\n".join([*rows[:2], "111,100", *rows[2:4], "901,500", *rows[4:]]))
-    one, more = (used(instance, log, energy_of(folder, price=str(at))) for at in (folder / "price.csv", tmp_path / "more.csv"))
+    one, more = (
+        used(instance, log, energy_of(folder, price=str(at))) for at in (folder / "price.csv", tmp_path / "more.csv")
+    )
     assert more["cost"].all == pytest.approx(one["cost"].all, rel=1e-12)
-    assert used(instance, log, energy_of(folder, price="0.25"))["cost"].all == pytest.approx(0.25 * one["energy_kwh"].all)
+    assert used(instance, log, energy_of(folder, price="0.25"))["cost"].all == pytest.approx(
+        0.25 * one["energy_kwh"].all
+    )
     (tmp_path / "w.csv").write_text("gpu,idle_w,communicating_w,computing_w\nV100,100,100,100\n")
     flat = used(instance, log, Energy(str(tmp_path / "w.csv"), sleep_after_s=50.0, sleep_w=100.0))["energy_kwh"]
     span = log.events["time_s"][-1] - log.events["time_s"][0]
@@ -185,7 +190,7 @@ def test_rewards_sum_to_the_metrics(spec: str, folder: Path) -> None:
     if spec == "sharing":
         shared = {"limit": 2, "interference": 1.4}
         scenario = scenario_from_dict(scenario.as_dict() | {"sharing": shared})
-    options = dict(scenario=scenario, rules=("pack", "share-lowest") if spec == "sharing" else ("pack",))
+    options = dict(scenario=scenario, rules=("pack", "share-first-fit") if spec == "sharing" else ("pack",))
     for reward, name in (("energy", "energy_kwh"), ("cost", "cost"), ("carbon", "carbon_kg")):
         env = ClusterEnv(reward=reward, **options)
         envs = gym.make_vec("gpusched/Cluster-v0", num_envs=2, reward=reward, **options)
@@ -202,9 +207,9 @@ def test_rewards_sum_to_the_metrics(spec: str, folder: Path) -> None:
             returned, batched = returned + float(value), batched + float(values[0])
         assert overs[0]
         assert batched == pytest.approx(returned, rel=1e-6)
-        run = used(env.instance, env.log(), scenario.energy)[name].all
+        run = used(env.simulation.instance, env.event_log(), scenario.energy)[name].all
         largest = float(scenario.energy.meters[name]["value"].max())
-        work = float((env.instance.ideal_s * env.instance.workload.jobs["gpus"]).sum())
+        work = float((env.simulation.instance.ideal_s * env.simulation.instance.workload.jobs["gpus"]).sum())
         watts = scenario.energy.of_types(scenario.cluster).max()
         assert -returned * work * watts * largest == pytest.approx(run, rel=1e-5)
     with pytest.raises(ScenarioError, match="no carbon_kg"):
@@ -229,7 +234,9 @@ def test_scenarios_with_energy(folder: Path) -> None:
     assert "energy" not in plain.as_dict()
     moved = folder / "moved.csv"
     moved.write_bytes((folder / "price.csv").read_bytes())
-    assert scenario.replace(energy=energy_of(folder, carbon="5", price=str(moved))).fingerprint() == scenario.fingerprint()
+    assert (
+        scenario.replace(energy=energy_of(folder, carbon="5", price=str(moved))).fingerprint() == scenario.fingerprint()
+    )
     assert scenario.replace(energy=energy_of(folder, carbon="6")).fingerprint() != scenario.fingerprint()
 
 
@@ -252,7 +259,7 @@ def test_wrong_series(text: str, told: str, tmp_path: Path) -> None:
 
 
 def test_wrong_energy(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="unknown GPU type 'V100'.*give a table"):
+    with pytest.raises(ScenarioError, match=r"unknown GPU type 'V100'.*give a table"):
         unit_instance([0.0], [1], [1.0]).energy = Energy().of_types(Cluster.parse("1x1"))
     for fields, told in (
         (dict(sleep_after_s=5.0), "sleep_w"),
@@ -261,11 +268,19 @@ def test_wrong_energy(tmp_path: Path) -> None:
     ):
         with pytest.raises(ScenarioError, match=told):
             Energy(**fields)
-    for fields, told in ((dict(carbon="-1"), ">= 0"), (dict(price="nan"), "finite"), (dict(price="no.csv"), "No such file")):
+    for fields, told in (
+        (dict(carbon="-1"), ">= 0"),
+        (dict(price="nan"), "finite"),
+        (dict(price="no.csv"), "No such file"),
+    ):
         with pytest.raises(ScenarioError, match=told):
             Energy(**fields).meters  # noqa: B018
     table = tmp_path / "w.csv"
-    for rows, told in (("V100,1,2", "'computing_w': ''"), ("V100,1,2,-3", "-3"), ("V100,1,2,3\nV100,1,2,3", "given already")):
+    for rows, told in (
+        ("V100,1,2", "'computing_w': ''"),
+        ("V100,1,2,-3", "-3"),
+        ("V100,1,2,3\nV100,1,2,3", "given already"),
+    ):
         table.write_text(f"gpu,idle_w,communicating_w,computing_w\n{rows}\n")
         with pytest.raises(ScenarioError, match=told):
             Energy(str(table)).of_types(Cluster.parse("1x1"))
@@ -280,3 +295,35 @@ def test_the_shipped_table() -> None:
         assert ("idle" in chosen) == (name != "A100-80")
     chosen = Energy().chosen(Cluster.parse("2x8@H100,1x4@A100-80"))
     assert list(chosen.values()) == [16, 4]
+
+
+@pytest.mark.parametrize("spec", ["fifo", "srtf", "tiresias", "gavel", "dally", "fifo-easy", "yarn-cs", "las"])
+def test_power_cap(spec: str, tmp_path: Path) -> None:
+    """Power never exceeds the cap, the log is valid, and every job finishes, whoever plays."""
+    (tmp_path / "w.csv").write_text("gpu,idle_w,communicating_w,computing_w\nV100,50,150,300\n")
+    (tmp_path / "cap.csv").write_text("time_s,value\n0,19200\n5000,9600\n20000,4000\n26000,12000\n60000,19200\n")
+    energy = Energy(str(tmp_path / "w.csv"), cap_w=str(tmp_path / "cap.csv"))
+    scenario = small_scenario(40, energy=energy)
+    scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, max_gpus=8))
+    instance = scenario.instance(200_000)
+    simulation, log = played(instance, spec)
+    validate(instance, log)
+    table = segments(instance, log)
+    assert np.isfinite(table["free_s"]).all()
+    for time_s, cap_w in np.loadtxt(tmp_path / "cap.csv", delimiter=",", skiprows=1):
+        for at in (time_s + 1.0, time_s + 3000.0):
+            held = table["gpus"][(table["hold_s"] <= at) & (at < table["free_s"])].sum()
+            assert held * 300 + (instance.cluster.gpus - held) * 50 <= cap_w
+    found = used(instance, log, energy)["energy_kwh"].all
+    assert float(simulation.arrays.meters["total"][0]) == pytest.approx(found, rel=1e-12)
+    assert len(instance.capped)
+    free = dataclasses.replace(scenario, energy=None).instance(200_000)
+    late = played(free, spec)[1]
+    with pytest.raises(ScheduleError, match="power cap"):
+        validate(instance, late)
+
+
+def test_a_cap_below_idle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("gpu,idle_w,communicating_w,computing_w\nV100,50,150,300\n")
+    with pytest.raises(ScenarioError, match="cap_w: 300 W at 0 s, but idle GPUs draw 400 W"):
+        Energy(str(tmp_path / "w.csv"), cap_w="300").closed(Cluster.parse("2x4"))
