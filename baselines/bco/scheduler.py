@@ -78,6 +78,7 @@ class SjfBco(CompiledScheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
+    knows_failures = False  # its plan starts each job once
     remembers_gpus = True
 
     policy: str = "bco"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`

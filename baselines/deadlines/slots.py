@@ -60,7 +60,7 @@ class SlotScheduler(Scheduler):
         self._in_rounds = view.semantics.round_s > 0
         self._slot_s = view.semantics.round_s or self.slot_s
         self._decided_s = -math.inf  # begin of the slot of the last decision [s]
-        self._last = (0, 0)  # jobs that had arrived and left at the last decision
+        self._last = (0, 0, 0)  # jobs that had arrived and left, and view.changes, at the last decision
         self._known: set[int] = set()  # rows that have been admitted or refused
         self._change_s = math.inf  # time of the next change that a plan has [s]
         self._pending = False  # whether a gang was in a checkpoint, so that its GPUs were not given away yet
@@ -76,14 +76,14 @@ class SlotScheduler(Scheduler):
         """Plan at the begin of a slot, and again when checkpoints have ended; wait for it otherwise."""
         assert isinstance(view, ClairvoyantView)
         if self._pending:
-            self._last = (-1, -1)
+            self._last = (-1, -1, -1)
         yield from self._plan(view)
         self._pending = bool(view.checkpointing.any())
 
     def _plan(self, view: ClairvoyantView) -> Iterable[Decision]:
         now_s, slot_s = view.now_s, self._slot_s
         begin_s = now_s if slot_s == 0 else self.next_slot_s(now_s)
-        changed = self._last != (view.entered, view.finished_count)
+        changed = self._last != (view.entered, view.finished_count, view.changes)
         if begin_s - now_s > LATE_S:
             if changed or self._change_s <= begin_s:
                 yield Wait(begin_s)
@@ -105,7 +105,7 @@ class SlotScheduler(Scheduler):
         admitted = set(arrivals)
         counts = self.counts(view, begin_s, self._asks(view, rows, begin_s), admitted)
         yield from (Refuse(job) for job in sorted(arrivals - admitted))
-        self._last = (view.entered, view.finished_count)
+        self._last = (view.entered, view.finished_count, view.changes)
         yield from reallocate(view, buddies(view, counts))
         if self._change_s < math.inf:
             yield Wait(self._change_s)

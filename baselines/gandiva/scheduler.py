@@ -71,6 +71,7 @@ class Gandiva(Scheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
+    knows_failures = False  # it expects that only its decisions preempt gangs
     knows_node_counts = False
     remembers_gpus = True
 

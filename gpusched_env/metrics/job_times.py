@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
+from gpusched_env.event_log import COMPLETE, PREEMPT, REFUSE, EventLog
 from gpusched_env.metrics.dependencies import arrivals
 from gpusched_env.metrics.segments import end_of_run, productive_s, segments
 from gpusched_env.problem.instance import Instance
@@ -87,7 +87,9 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
         each = total(gang * copies * seconds) if instance.sizes.elastic else demand * total(copies * seconds)
         times[f"{name}_gpu_s"] = each
     times["gpu_seconds"] = total(holding * held["gpus"])
-    times["preemptions"] = np.bincount(row[stopped & ~at_once], minlength=jobs)
+    preempted = stopped.copy()
+    preempted[stopped] = log.events["kind"][held["stop_event"][stopped]] == PREEMPT
+    times["preemptions"] = np.bincount(row[preempted], minlength=jobs)
     times["resizes"] = np.bincount(row[at_once & ~done], minlength=jobs)
     times["segments"] = np.bincount(row, minlength=jobs)
     return times

@@ -42,11 +42,10 @@ def end_of_run(instance: Instance, log: EventLog) -> float:
 
 
 def killed_jobs(instance: Instance, log: EventLog) -> np.ndarray:
-    """Return whether each job was killed at its time limit; bool [J]."""
+    """Return whether each job was killed at its time limit, or gave up after its last attempt; bool [J]."""
     killed = np.zeros(len(instance.workload), bool)
-    if instance.semantics.kill_at_limit:
-        ended = log.events[log.events["kind"] == COMPLETE]
-        killed[ended["job"]] = ended["value"] > 0
+    ended = log.events[log.events["kind"] == COMPLETE]
+    killed[ended["job"]] = ended["value"] > 0
     return killed
 
 
@@ -88,7 +87,9 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
     at = np.flatnonzero((kind == START) | (kind == RESUME))
     start = order[at]
     stop, stop_kind = _following(at, 1, order, job, kind)
-    release, _ = _following(at, 2, order, job, kind)
+    release, then = _following(at, 2, order, job, kind)
+    interrupted = then == FAIL  # a crash during the checkpoint of a preemption
+    release = np.where(interrupted, _following(at, 3, order, job, kind)[0], release)
     free = np.where(np.isin(stop_kind, (PREEMPT, FAIL)), release, -1)
     free = np.where((stop_kind == COMPLETE) | (stop_kind == RESIZE), stop, free)
 
@@ -104,10 +105,21 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
     table["sub_steps"] = events["sub_steps"][start]
     for name, seconds in _seconds_per_iteration(instance, log).items():
         table[name] = seconds[start]
+        if instance.recovery is not None:
+            table[name] *= instance.recovery.stretch[table["job"]]
     table["alone_s"] = table["iteration_s"]
     if (events["kind"] == RATE).any():
         _follow_rates(instance, log, table)
     return table
+
+
+def fail_events(log: EventLog, table: np.ndarray) -> np.ndarray:
+    """Return the number of the event at which the gang of each segment fails; int64 [S], -1 = it does not."""
+    found = np.full(len(table), -1)
+    fails = np.flatnonzero(log.events["kind"] == FAIL)
+    keys = table["job"].astype(np.int64) * len(log.events) + table["start_event"]  # ascending
+    found[np.searchsorted(keys, log.events["job"][fails].astype(np.int64) * len(log.events) + fails) - 1] = fails
+    return found
 
 
 def productive_s(table: np.ndarray) -> np.ndarray:

@@ -26,6 +26,7 @@ from gpusched_env.event_log import (
 )
 from gpusched_env.metrics.dependencies import check_entries
 from gpusched_env.metrics.refusal import refusal, refuse
+from gpusched_env.metrics.validate_failures import check_failures
 from gpusched_env.metrics.validate_gangs import check_cap, check_gangs, check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
@@ -88,9 +89,11 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
        and has the tier that its event gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no
        forbidden pair and enough memory, and the rates are right. It holds only nodes of its job's partition, and none
        that is reserved for others.
+       Gangs fail if a node of theirs crashes or their attempt ends, and no gang starts on a node that is down.
     4. Restores, checkpoints and resizes take the time that the semantics give.
-    5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock. If
-       jobs are killed at their limits: no job runs longer than its limit, and killed jobs run as long as that.
+    5. Each job does its number of iterations, and those that failures undo: all since the last checkpoint, with a
+       relative tolerance of 1e-9 plus the resolution of the clock. If jobs are killed at their limits: no job runs
+       longer than its limit, and killed jobs run as long as that.
     6. No arrival, completion, release or cancellation is missing.
     7. If gangs share links or GPUs, the log is what the simulator makes of its decisions, bit for bit, so no rate is
        missing, doubled, late or wrong.
@@ -113,9 +116,10 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
         check_cap(instance, log, table)
     if instance.sharing is not None and instance.topology is None:
         check_rates(instance, log, table)
-    check_costs(instance, log, table)
+    failed_free_s = check_failures(instance, log, table)
+    check_costs(instance, log, table, failed_free_s)
     check_work(instance, log, table)
-    check_completeness(instance, log, table, complete)
+    check_completeness(instance, log, table, failed_free_s, complete)
     if instance.tells_rates:
         from gpusched_env.simulator.past import first_difference  # here, because it imports the compiler
 
@@ -129,7 +133,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # With slots, an iteration that is longer than a slot never ends, so its logged time is infinite; so may be that of a
+    # With slots, an iteration longer than a slot never ends, so its logged time is infinite; so may be that of a
     # gang to which higher levels leave nothing of a link.
     may_stand = instance.semantics.slot_s > 0 or instance.network.contention.model == "strict-priority"
     stands_still = (kind == RATE) & (events["value"] == np.inf) & may_stand
@@ -161,10 +165,11 @@ def check_records(instance: Instance, log: EventLog) -> None:
     check_sub_steps(instance, log)
     without = (kind == ARRIVAL) | (kind == REFUSE)
     refuse(log, (events["replica"] == -1) != without, "arrivals and refusals, and only they, have replica -1")
-    says_left = (kind == PREEMPT) | (kind == RESIZE)
-    if instance.semantics.kill_at_limit:  # a killed job leaves work
+    says_left = (kind == PREEMPT) | (kind == RESIZE) | (kind == FAIL)
+    if instance.semantics.kill_at_limit or instance.recovery is not None:  # a killed job leaves work
         refuse(log, (kind == COMPLETE) & (events["value"] < 0), "the work that it leaves must not be negative")
         says_left |= kind == COMPLETE
+    refuse(log, (kind == FAIL) & (instance.recovery is None), "nothing fails in this instance")
     cancels = (kind == REFUSE) & (events["value"] == 1) & (instance.holds is not None)
     refuse(log, ~places & ~rates & ~says_left & ~cancels & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s

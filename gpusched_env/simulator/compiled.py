@@ -43,7 +43,8 @@ class CompiledScheduler(Scheduler):
         Parameters
         ----------
         alone : True = no gang has started yet, and only this policy will make decisions. False = gangs may run already,
-            and others may start and preempt gangs as well, so the policy must read from the run which gangs do
+            and others may start and preempt gangs as well, or gangs may fail, so the policy must read from the run
+            which gangs do
         """
 
     def assist(self, simulation: Simulation, own: Any) -> None:
@@ -142,7 +143,7 @@ class Player:
     def __init__(self, scheduler: CompiledScheduler, simulation: Simulation) -> None:
         self.simulation, self.scheduler = simulation, scheduler
         self.choice = driver.new_choice()
-        alone = not simulation.has_begun
+        alone = not simulation.has_begun and simulation.instance.recovery is None  # else gangs stop by themselves
         self.choice.made["reads_log"] = scheduler.reads_log and alone
         self.own = scheduler.begin(simulation, alone)
         self._number = driver.number_of(scheduler.policy_kernel())

@@ -454,6 +454,11 @@ class Simulation:
                 f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
                 f"preempted; choose another one, or {remedy}"
             )
+        if self.instance.recovery is not None and not scheduler.knows_failures:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} expects that only its decisions stop gangs, and here nodes or jobs fail; "
+                "choose another one, or leave out failures"
+            )
         if self.instance.node_counts is not None and not scheduler.knows_node_counts:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "

@@ -90,6 +90,11 @@ class ClusterView:
         return int(self._world["free_gpus"])
 
     @property
+    def changes(self) -> int:
+        """Number of beginnings and ends of reservations and outages, and of failures of gangs, so far."""
+        return int(self._world["next_closing"] + self._world["fails"])
+
+    @property
     def free_by_node(self) -> np.ndarray:
         """int32 [N]: free GPUs of each node."""
         return self._arrays.free[: len(self.cluster.nodes)].copy()
