@@ -21,7 +21,7 @@ class MetaRsc(Scheduler):
 
     Parameters
     ----------
-    exempt_s : time [s] for which a gang runs before it may be preempted, default 2 hours
+    exempt_s : time [s] for which a gang runs before it may be preempted, default 2 hours; 0 = until the next event
     limit_s : longest time [s] for which a gang runs, default 7 days
     strikes : a server that has crashed so many times within ``window_s`` gets no jobs, default 3; 0 = never mind
     window_s : see ``strikes`` [s], default 28 days
@@ -59,40 +59,37 @@ class MetaRsc(Scheduler):
         self._begun_s: dict[int, float] = {}  # job -> its latest start
         self._queued_s: dict[int, float] = {}  # job -> end of its latest seven days
         self._kept: dict[int, np.ndarray] = {}  # job with victims -> Boolean [G], GPUs that nobody else gets
-        self._down = np.zeros(len(view.cluster.nodes), bool)
-        self._crashes: list[tuple[float, int]] = []  # time, node
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Start jobs in order of priority, with victims if need be."""
-        self._watch(view)
         for job in view.lease_ended.tolist():
             self._queued_s[job] = view.now_s
             yield Preempt(job)
         classes, waiting = view.told(PRIORITY, 0.0), view.waiting.tolist()
         self._kept = {job: gpus for job, gpus in self._kept.items() if job in waiting}
         waiting.sort(key=lambda job: (-classes[job], self._queued_s.get(job, view.arrival_s[job]), job))
+        self._failed = set[tuple[float, int]]()  # alike jobs fail as well, until gangs are preempted
         for job in waiting:
+            kind = classes[job], int(view.job_class[job])
+            if kind in self._failed and job not in self._kept:
+                continue
             yield from self._serve(view, job, classes)
-            if view.held_gpus(np.array([job]))[0] == 0 and is_strict(view, False):
-                break
+            if view.held_gpus(np.array([job]))[0] == 0:
+                if is_strict(view, False):
+                    break
+                self._failed.add(kind)
         due_s = [self._begun(view, job) + self.exempt_s for job in view.running.tolist()]
         later_s = [time_s for time_s in due_s if time_s > view.now_s]
         if later_s and len(view.waiting):
             yield Wait(min(later_s))
 
-    def _watch(self, view: ClusterView) -> None:
-        """Note which servers have crashed: their GPUs are neither free nor held."""
-        dead = view.cluster.node_of_gpu[~view.is_free & (view.holders < 0)]
-        down = np.bincount(dead, minlength=len(self._down)) > 0
-        self._crashes = [one for one in self._crashes if one[0] > view.now_s - self.window_s]
-        self._crashes += [(view.now_s, node) for node in np.flatnonzero(down & ~self._down).tolist()]
-        self._down = down
-
     def _serve(self, view: ClusterView, job: int, classes: np.ndarray) -> Iterator[Decision]:
         """Start a job, or preempt gangs for it, or neither."""
         usable, gang = np.ones(view.cluster.gpus, bool), int(view.gpus[job])
         if self.strikes:
-            counts = np.bincount([node for _, node in self._crashes], minlength=len(self._down))
+            crashes = view.crashes
+            recent = crashes["node"][crashes["start_s"] > view.now_s - self.window_s]
+            counts = np.bincount(recent, minlength=len(view.cluster.nodes))
             steady = (counts < self.strikes)[view.cluster.node_of_gpu]
             usable &= steady | (steady.sum() < gang)
         for other, gpus in self._kept.items():
@@ -103,6 +100,7 @@ class MetaRsc(Scheduler):
                 yield Preempt(victim)
             if victims:
                 self._kept[job] = wanted
+                self._failed.clear()
         if chosen := view.where(job, self.placement, usable):
             yield Start(job, gpus=chosen)
             self._begun_s[job] = view.now_s

@@ -72,10 +72,12 @@ class Arnold(EstimatingScheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan held jobs, then start jobs by arrival, planned ones first."""
         self._plan(view)
-        strict = is_strict(view, True)
+        strict, failed = is_strict(view, True), set[int]()
         for job in sorted(view.waiting.tolist(), key=lambda job: (job not in self._plans, view.arrival_s[job], job)):
             usable = view.is_free
             others = [plan for other, plan in self._plans.items() if other != job]
+            if view.job_class[job] in failed and not others:
+                continue
             end_s = view.now_s + float(self.remaining_s(view, np.array([job]))[0]) if others else 0.0
             for kept, start_s in others:
                 usable[kept] &= end_s <= start_s
@@ -87,6 +89,8 @@ class Arnold(EstimatingScheduler):
                 self._plans.pop(job, None)
             elif strict and job not in self._plans:
                 return
+            else:
+                failed.add(int(view.job_class[job]))
 
     def _plan(self, view: ClusterView) -> None:
         """Choose GPUs for each job that is held until a time and has none yet, earliest start first."""

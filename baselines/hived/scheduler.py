@@ -30,7 +30,7 @@ class HiveD(Scheduler):
     tenants without quota, and of a priority class below 0, are of low priority. Ours are: a gang that is no cell is
     cells, the largest ones first; priority classes, then arrival, order the jobs of a tenant; a job that finds no cells
     lets others pass, unless the scenario's queue is strict, where it blocks its tenant; best fit of low-priority jobs;
-    cells with a node that is closed come last, and their jobs wait. Only quotas of leaves count.
+    cells with a node that is closed or down come last, and their jobs wait. Only quotas of leaves count.
 
     References
     ----------
@@ -70,13 +70,15 @@ class HiveD(Scheduler):
         low, waiting = self._low, view.waiting.tolist()
         for job in self._cells.keys() - {*waiting, *view.running.tolist()}:
             self._give(view, job)
-        blocked: set[int] = set()
+        strict = is_strict(view, False)
+        blocked = set[tuple[int, int]]()  # tenants, and alike jobs, that find no place
         for job in sorted(waiting, key=lambda job: (low[job], -self._class[job], view.arrival_s[job], job)):
             tenant = -1 if low[job] else int(view.tenant[job])
-            if tenant not in blocked:
+            kind = tenant, 0 if strict else int(view.job_class[job])
+            if kind not in blocked or job in self._cells:
                 yield from self._start_low(view, job) if low[job] else self._start(view, job)
-                if is_strict(view, False) and view.held_gpus(np.array([job]))[0] == 0:
-                    blocked.add(tenant)
+                if view.held_gpus(np.array([job]))[0] == 0 and (strict or job not in self._cells):
+                    blocked.add(kind)
 
     def _start_low(self, view: ClusterView, job: int) -> Iterator[Decision]:
         """Start a low-priority job on free GPUs that are kept for no other job."""
@@ -86,7 +88,8 @@ class HiveD(Scheduler):
     def _start(self, view: ClusterView, job: int) -> Iterator[Decision]:
         """Preempt what is on the cells of a job, and start the job as soon as they are empty."""
         able = view.able_gpus(np.array([job]))
-        closed = np.zeros(view.cluster.gpus, bool) if able is None else ~able[0]  # or failed
+        closed = ~view.is_free & (view.holders < 0)  # its node has failed
+        closed |= False if able is None else ~able[0]
         if job in self._cells and closed[self._gpus(job)].any():
             self._give(view, job)
         if job not in self._cells and not self._take(view, job, closed):

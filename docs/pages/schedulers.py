@@ -31,6 +31,7 @@ MORE = {
     "gavel": ("gavel", "Gavel: policies and rounds"),
     "hadar": ("hadar", "Hadar and HadarE"),
     "slurm": ("slurm", "Slurm: priority, fair share, backfill"),
+    "hived": ("tenants", "Tenants: quotas, cells, pooling"),
     "kueue": ("kueue", "Kueue, DRF and YARN's queues"),
     "themis": ("themis", "Themis: auctions for finish-time fairness"),
 }

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from gpusched_env.baselines.hived.cells import Cell, Cells, digits, sizes_of
 from gpusched_env.errors import SchedulerError
-from gpusched_env.event_log import PREEMPT
+from gpusched_env.event_log import PREEMPT, RESUME
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.outages import OUTAGE_DTYPE, Outages
 from gpusched_env.problem.tenants import PRIORITY, Tenant, Tenants
 from gpusched_env.problem.workload import Workload
 
@@ -150,6 +151,17 @@ def test_cells_wait_for_checkpoints_and_nobody_else_gets_their_gpus() -> None:
     jobs = [("low", 0, 4, 100, 0), ("low", 0, 4, 100, 0), ("low", 1, 1, 7, 0), ("a", 10, 2, 50, 0), ("a", 11, 2, 9, -1)]
     instance = tenants_instance(jobs, {"low": 0, "a": 4}, checkpoint_s=5.0)
     assert first_starts(instance, "hived") == [0, 0, 15, 15, 22]
+
+
+def test_a_job_whose_node_fails_takes_another_cell() -> None:
+    """Node 0 is down from 10 to 1,000 s: the job starts again on node 1, whose low-priority job goes."""
+    plain = tenants_instance([("a", 0, 4, 50, 0), ("low", 0, 4, 500, 0)], {"a": 4, "low": 0})
+    outages = Outages(np.array([(0, 10.0, 1_000.0, 0)], OUTAGE_DTYPE))
+    rest = (plain.cluster, plain.workload, plain.network, plain.semantics)
+    instance = Instance(*rest, tenants=plain.tenants, outages=outages)
+    log = play(instance, "hived")
+    assert job_times(instance, log)["finish_s"].tolist() == [60, 550]
+    assert log.gang(int(np.flatnonzero(log.events["kind"] == RESUME)[0])).tolist() == [4, 5, 6, 7]
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
-from gpusched_env.event_log import PREEMPT
+from gpusched_env.event_log import PREEMPT, START
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.outages import OUTAGE_DTYPE, Outages
 from gpusched_env.problem.workload import Workload
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
@@ -121,13 +122,34 @@ class Replay:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(0, 30), st.integers(5, 90))
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(5, 90))
 def test_runs_are_those_of_a_replay_second_by_second(seed: int, exempt: int, limit: int) -> None:
     rng = np.random.default_rng(seed)
     arrival, gpus, duration, classes = rng.integers([0, 1, 1, 0], [120, 5, 60, 3], (15, 4)).T
     arrival = np.sort(arrival)
     instance = classed(arrival.tolist(), gpus.tolist(), duration.tolist(), classes.tolist())
     assert ends(instance, f"meta-rsc:exempt_s={exempt},limit_s={limit}") == Replay(instance, exempt, limit).ends()
+
+
+def test_a_server_that_crashed_three_times_gets_no_jobs_that_fit_elsewhere() -> None:
+    """Best fit would take node 0, which crashed at 1, 2 and 3 s; a gang of 8 needs it all the same."""
+    rows = np.array([(0, 1.0, 1.5, 0), (0, 2.0, 2.5, 0), (0, 3.0, 3.5, 0)], OUTAGE_DTYPE)
+    plain = unit_instance([10, 20, 40], [4, 4, 8], [5, 15, 5], "2x4")
+    instance = Instance(plain.cluster, plain.workload, plain.network, plain.semantics, outages=Outages(rows))
+    log = play(instance, "meta-rsc")
+    starts = np.flatnonzero(log.events["kind"] == START)
+    assert [log.gang(at).min() for at in starts.tolist()] == [4, 4, 0]
+    starts = np.flatnonzero(play(instance, "meta-rsc:strikes=4").events["kind"] == START)
+    assert play(instance, "meta-rsc:strikes=4").gang(int(starts[0])).min() == 0
+    forgiven = play(instance, "meta-rsc:window_s=18")  # at 20 s, the crash at 2 s is no longer counted
+    assert forgiven.gang(int(starts[1])).min() == 0
+
+
+def test_a_failed_gang_is_queued_again() -> None:
+    """The node of the gang is down from 10 to 30 s; without checkpoints the gang begins again."""
+    plain = unit_instance([0], [4], [20], "1x4")
+    outages = Outages(np.array([(0, 10.0, 30.0, 0)], OUTAGE_DTYPE))
+    assert ends(Instance(plain.cluster, plain.workload, plain.network, plain.semantics, outages=outages)) == [50]
 
 
 @pytest.mark.parametrize(("text", "told"), [("exempt_s=-1", "exempt_s is -1"), ("limit_s=0", "limit_s is 0")])
