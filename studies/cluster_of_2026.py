@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 SCENARIO: Final = "llm-1024-h100-v0"
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "cluster_of_2026"
 SCHEDULERS: Final = (
-    "fifo", "fifo-easy", "fifo-easy:placement=rails", "fifo-easy:placement=spread", "kueue-reclaim", "las", "srtf",
-    "arnold", "hived", "meta-rsc",
+    "fifo", "fifo-easy", "fifo-easy:placement=rails", "fifo-easy:placement=spread", "prudent", "kueue-reclaim", "las",
+    "srtf", "arnold", "hived", "meta-rsc",
 )  # fmt: skip
 CLASSES: Final = ("pretrain", "sft", "debug", "evaluation")
 PARTS: Final = ("useful", "network", "failures", "preemption", "blocked", "idle")

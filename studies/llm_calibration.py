@@ -144,7 +144,7 @@ def _paper(row: dict[str, str]) -> Row | None:
         model = find_model(row["model"])
     else:
         ends: dict[str, Any] = dict(gated=0, tied=1, source=row["source"])
-        model = Model(row["model"], layers, hidden, heads, heads, hidden // heads, 4 * hidden, vocab, **ends)
+        model = Model(row["model"], layers, hidden, heads, heads, hidden // heads, vocab, 4 * hidden, **ends)
     run = Run(model, find_gpu(row["gpu"]), int(row["gbs"]), int(row["seq"]), row["precision"])
     plan = _plan(row, recompute="full" if row["recompute"] == "full" else "none")
     if row["set"] == "llama3":  # interleaved; a part of a stage is a layer

@@ -85,7 +85,7 @@ def test_the_wheel_holds_every_module_once(built: tuple[list[str], Path, Path]) 
         f"gpusched_env/{path.relative_to(ROOT)}"
         for name in FOLDERS
         for path in (ROOT / name).rglob("*")
-        if path.suffix in (".py", ".json", ".toml", ".npz")
+        if path.suffix in (".py", ".json", ".toml", ".npz", ".csv")
     }
     assert {name for name in names if name.startswith("gpusched_env/")} == sources
     assert "gpusched_env/py.typed" in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from gpusched_env.traces.elastic_applications import (
 )
 from gpusched_env.traces.profile_tables import load_measured
 
-__all__ = ["amdahl", "make_elastic"]
+__all__ = ["amdahl", "make_elastic", "plan_sizes"]
 
 TABLE = "elasticflow"  # of the measured speeds
 SpeedUp = Callable[[int], float]
@@ -79,6 +80,22 @@ def make_elastic(
     return workload.unchecked_replace(profiles=profiles, sizes=table)
 
 
+def plan_sizes(workload: Workload) -> Workload:
+    """Let every job whose profile has plans run on each gang size of a plan; other jobs stay rigid.
+
+    A profile of ``llm_profiles`` has the fastest plan that fits on each of its sizes, with the same batch on all of
+    them: an iteration is the same progress. So sizes are multiples of the GPUs of a copy of the model.
+    """
+    plans, jobs = workload.profiles.plans, workload.jobs
+    if workload.sizes is not None or not len(plans):
+        raise WorkloadError(f"workload {workload.name!r}: its jobs are elastic already, or no profile has plans")
+    profiles, first = np.unique(plans["profile"], return_index=True)  # plans are sorted by profile
+    parts = [part.tolist() for part in np.split(plans[["gpus", "profile"]], first[1:])]
+    group_of = dict(zip(profiles.tolist(), range(len(profiles)), strict=True))
+    groups = [group_of.get(profile, -1) for profile in jobs["profile"].tolist()]
+    return dataclasses.replace(workload, sizes=Sizes.of_groups(groups, parts))
+
+
 def _speed(speed_up: SpeedUp, gpus: int) -> float:
     speed = float(speed_up(gpus))
     if not 0 < speed < math.inf:
@@ -126,6 +143,7 @@ ELASTIC_RULES: Final[dict[str, Callable[..., Workload]]] = {
     "fixed-batch": fixed_batch_jobs,
     "scaled-batch": scaled_batch_jobs,
     "elasticflow": measured_jobs,
+    "plans": plan_sizes,
 }
 
 
@@ -137,7 +155,7 @@ def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
     rule : "amdahl" = :func:`make_elastic` with Amdahl's speed-up; "adaptive-batch" = Pollux's applications, with the
         batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests;
         "scaled-batch" = the same, with the batch on each GPU that each job requests; "elasticflow" = ElasticFlow's
-        measured speeds, for jobs with profiles of the table elasticflow
+        measured speeds, for jobs with profiles of the table elasticflow; "plans" = :func:`plan_sizes`
     parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``; for "elasticflow": ``most``;
         for the others: ``speeds``, "fitted" (default) or "measured"; for "adaptive-batch" also ``slowdowns``
     """

@@ -155,7 +155,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
 
 def _along(instance: Instance, rules: ListRules, skew: np.ndarray, memory: np.ndarray) -> int:
     """Return what a policy that is alone walks along: LIST, LINES or HEAD of ``policy.py``."""
-    if memory["choices"] >= 0:
+    if memory["choices"] >= 0 or instance.recovery is not None:  # a job that has started may wait again
         return listed_policy.LIST
     if rules.order == ARRIVAL and rules.strict:
         return listed_policy.HEAD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,7 +13,7 @@ from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import console, plain_table, show
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.profile_tables.llm import Option, Run
+    from gpusched_env.traces.profile_tables.llm import Option
 
 models_app = Commands("List transformers, show one, and plan the gangs that train it.")
 Name = Annotated[str, typer.Argument(metavar="MODEL", help="Name (gpusched models list).")]
@@ -59,16 +60,30 @@ def show_model(model: Name, models: Own = None) -> None:
     show(table, "measured iterations" if rows else "no measured iterations", rows=[row._asdict() for row in rows])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Gang:
+    """A gang, and what it trains."""
+
+    gpus: Annotated[int, typer.Option(min=1)]
+    """GPUs of the gang."""
+    gpu_type: Annotated[str, typer.Option("--type", metavar="GPU")]
+    """GPU type."""
+    batch: Annotated[int, typer.Option(min=1)] = 1024
+    """Sequences of an iteration, of all GPUs together."""
+    seq: Annotated[int | None, typer.Option(min=1, show_default="the model's")] = None
+    """Tokens of a sequence."""
+    precision: str = "BF16"
+    """Of matrix products: BF16, FP8, MXFP8 or NVFP4."""
+    kind: str = "pretrain"
+    """What is trained: pretrain, sft or lora."""
+    release: Annotated[str, typer.Option(show_default="any")] = ""
+    """Compare with measured iterations of this release of the software (gpusched models show)."""
+
+
 @models_app.add("plan", tables=True)
 def plan_model(
     model: Name,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the gang.")],
-    gpu_type: Annotated[str, typer.Option("--type", metavar="GPU", help="GPU type.")],
-    batch: Annotated[int, typer.Option(min=1, help="Sequences of an iteration, of all GPUs together.")] = 1024,
-    seq: Annotated[int | None, typer.Option(min=1, help="Tokens of a sequence.", show_default="the model's")] = None,
-    precision: Annotated[str, typer.Option(help="BF16, FP8, MXFP8 or NVFP4, of matrix products.")] = "BF16",
-    kind: Annotated[str, typer.Option(help="pretrain, sft or lora.")] = "pretrain",
-    release: Annotated[str, typer.Option(help="Anchors of this release of the software.", show_default="newest")] = "",
+    gang: Gang,
     top: Annotated[int, typer.Option(min=1, help="Plans to print, and as many that are refused.")] = 10,
     models: Own = None,
 ) -> None:
@@ -78,38 +93,34 @@ def plan_model(
     """
     from gpusched_env.traces.profile_tables.llm import find_model, find_plans, known_models, make_run, refused
 
-    run = make_run(find_model(model, known_models(models)), gpu_type, batch, seq, precision, kind)
-    found = find_plans(run, gpus, release)
-    fit = [option for option in found if not option.why_not]
+    run = make_run(
+        find_model(model, known_models(models)), gang.gpu_type, gang.batch, gang.seq, gang.precision, gang.kind
+    )
+    found = find_plans(run, gang.gpus, gang.release)
+    what = f"{run.model.model} on {gang.gpus} {gang.gpu_type}"
     if not found:
-        raise WorkloadError(f"{run.model.model} on {gpus} {gpu_type}: {refused(run, gpus, release)}")
-    table = plain_table(*PLAN, "s/iteration", "exposed s", "tokens/s/GPU", "GB", "basis", texts=0)
-    for option in fit[:top]:
-        seconds = (
-            f"{option.seconds:.2f}",
-            f"{option.communication_s:.2f}",
-            f"{run.batch * run.seq / option.seconds / gpus:,.0f}",
-        )
-        table.add_row(*map(str, option.plan), *seconds, f"{option.memory_bytes / 1e9:.1f}", option.basis)
-    words = f"{run.batch} x {run.seq:,} tokens, {run.precision}, {run.kind}"
-    title = f"{run.model.model} on {gpus} {gpu_type}, {words}: {len(fit)} plans fit, {len(found) - len(fit)} do not"
-    show(table, title, rows=[_row(option, run) for option in fit[:top]])
-    others = plain_table(*PLAN, "refused because", texts=0)
-    others.columns[-1].justify = "left"
+        raise WorkloadError(f"{what}: {refused(run, gang.gpus, gang.release)}")
+    fit = [option for option in found if not option.why_not]
     least: dict[tuple[int, int, str], Option] = {}  # of each degree, the plan that needs the least memory
     for option in sorted(found[len(fit) :], key=lambda option: option.memory_bytes):
         least.setdefault((option.plan.tp, option.plan.pp, option.plan.sharding), option)
-    shown = list(least.values())[:top]
-    for option in shown:
-        others.add_row(*map(str, option.plan), option.why_not)
-    if shown:
-        show(others, "do not fit", rows=[_row(option, run) for option in shown])
-
-
-def _row(option: Option, run: Run) -> dict[str, Any]:
-    """Return an option as ``--json`` prints it."""
-    row = option._asdict() | option.plan._asdict()
-    del row["plan"]
-    if option.why_not:
-        return {name: value for name, value in row.items() if not name.endswith(("seconds", "_s", "basis"))}
-    return row | {"tokens_per_s_gpu": run.batch * run.seq / option.seconds / option.plan.gpus}
+    table = plain_table(*PLAN, "s/iteration", "exposed s", "tokens/s/GPU", "GB", "basis", texts=0)
+    others = plain_table(*PLAN, "refused because", texts=0)
+    others.columns[-1].justify = "left"
+    rows: tuple[list[dict[str, Any]], list[dict[str, Any]]] = [], []
+    for option in [*fit[:top], *list(least.values())[:top]]:
+        row = {**option.plan._asdict(), "memory_bytes": option.memory_bytes}
+        if option.why_not:
+            others.add_row(*map(str, option.plan), option.why_not)
+            rows[1].append(row | {"why_not": option.why_not})
+            continue
+        speed = run.batch * run.seq / option.seconds / gang.gpus
+        times = f"{option.seconds:.2f}", f"{option.communication_s:.2f}", f"{speed:,.0f}"
+        table.add_row(*map(str, option.plan), *times, f"{option.memory_bytes / 1e9:.1f}", option.basis)
+        names = ("seconds", "compute_s", "communication_s", "basis")
+        rows[0].append(row | {name: getattr(option, name) for name in names} | {"tokens_per_s_gpu": speed})
+    words = f"{run.batch} x {run.seq:,} tokens, {run.precision}, {run.kind}"
+    title = f"{what}, {words}: {len(fit)} plans fit, {len(found) - len(fit)} do not"
+    show(table if fit else others, title, rows=rows[not fit])
+    if fit and least:
+        show(others, "do not fit", rows=rows[1])

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from gpusched_env.core.events import EXPLICIT, delay_progress, preempt_refusal, requeue, start, touch, write_event
+from gpusched_env.core.events import (
+    EXPLICIT,
+    delay_progress,
+    preempt_refusal,
+    requeue,
+    reshard_s,
+    start,
+    touch,
+    write_event,
+)
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.flows import end_flow
 from gpusched_env.core.placement.placing import reserve
@@ -112,6 +121,7 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
         end_flow(sim, number)
     requeue(sim, number)
     set_size(sim, row, chosen)
+    since_s = w["clock_s"] + w["resize_s"] + reshard_s(sim, row, kind)
     started = start(sim, row, EXPLICIT, size, False, 0)
-    delay_progress(sim, sim.jobs[row]["replica"], w["clock_s"] + w["resize_s"])
+    delay_progress(sim, sim.jobs[row]["replica"], since_s)
     return started

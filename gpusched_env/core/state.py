@@ -123,6 +123,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
+        ("reshard_s", "<f8"),  # [s] without progress, besides, if a gang goes on with another plan
         ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
         ("calm", "<i8"),  # count of what had happened when all gangs restarted last; -1 = a scheduler lets them restart
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
@@ -179,6 +180,7 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("earlier_gpu_s", "<f8"),  # [GPU s] attained service at the sizes that it had before the present one
         ("earlier_s", "<f8"),  # [s] the part of service_s at these sizes
         ("limit_s", "<f8"),  # [s] service after which the job is killed; inf = never
+        ("division", "<i4"),  # entry of ``divisions`` for the class in which it ran last
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -415,6 +417,7 @@ class Run(Handle):
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     plans = array(PLAN_DTYPE, "planned_classes")  # of each job class, gpus 0 = none; empty if no gang has a plan
+    divisions = array(np.int32, "divided_classes")  # number of each class's division of the model; empty if it is free
     ranks = array(np.int32, "ranks")  # scratch: node of each rank of a gang with a plan
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
@@ -512,6 +515,7 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
         "latency_jobs": 0 if instance.start_latency_s is None else len(instance.workload),
+        "divided_classes": len(instance.classes) if instance.semantics.reshard_s else 0,
         "restarts": 0 if instance.semantics.restart_all_s is None else len(instance.workload),
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
@@ -598,6 +602,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["elastic"], world["resize_s"] = instance.sizes.elastic, rules.resize_cost_s
+    if rules.reshard_s:
+        world["reshard_s"] = rules.reshard_s
+        state.divisions[b, : len(instance.classes)] = instance.divisions
     world["restart_all_s"] = -1.0 if rules.restart_all_s is None else rules.restart_all_s
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)

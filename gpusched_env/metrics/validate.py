@@ -131,7 +131,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # With slots, an iteration that is longer than a slot never ends, so its logged time is infinite; so may be that of a
+    # With slots, an iteration longer than a slot never ends, so its logged time is infinite; so may be that of a
     # gang to which higher levels leave nothing of a link.
     may_stand = instance.semantics.slot_s > 0 or instance.network.contention.model == "strict-priority"
     stands_still = (kind == RATE) & (events["value"] == np.inf) & may_stand

@@ -24,7 +24,10 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray, failed_fre
     rules = instance.semantics
     start, free = table["start_event"], table["free_event"]
     resumed = log.events["kind"][start] == RESUME
-    gang, _ = instance.gangs(table["job"], table["gpus"])
+    gang, job_class = instance.gangs(table["job"], table["gpus"])
+    division = instance.divisions[job_class]
+    same = resumed & (table["job"] == np.roll(table["job"], 1))
+    reshard_s = np.where(same & (division != np.roll(division, 1)), rules.reshard_s, 0.0)
     resized = np.zeros(len(table), bool)
     resized[1:] = (table["stop_event"][:-1] >= 0) & (table["job"][1:] == table["job"][:-1])
     resized[resized] = log.events["kind"][table["stop_event"][:-1][resized[1:]]] == RESIZE
@@ -39,9 +42,9 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray, failed_fre
     begin = table["hold_s"] + np.where(resumed, resume_s, rules.start_s)
     if instance.start_latency_s is not None:
         begin += np.where(resumed, 0.0, instance.start_latency_s[table["job"]])
-    begin += np.where(table["gpus"] > gang, rules.merge_s, 0.0)
+    begin += np.where(table["gpus"] > gang, rules.merge_s, 0.0) + reshard_s
     begin = np.maximum(begin, np.where(again, np.roll(table["progress_s"], 1), 0.0))
-    begin = np.where(resized, table["hold_s"] + rules.resize_cost_s, begin)
+    begin = np.where(resized, table["hold_s"] + rules.resize_cost_s + reshard_s, begin)
     late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
     reason = f"progress must begin {rules.restore_s} s after a resume, {rules.start_s} s and its latency after a start"
     if instance.sizes.elastic:

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network.changes import NetworkChange
-from gpusched_env.network.checks import check_number
+from gpusched_env.network.checks import check_count, check_number
 from gpusched_env.network.collectives import COLLECTIVES, MEASURED
 from gpusched_env.network.contention import NO_CONTENTION, Contention
 from gpusched_env.network.topology_spec import TopologySpec
@@ -44,6 +44,8 @@ class Network:
     reduction_GBps : rate at which a GPU adds gradients [1e9 byte/s]; None = adding takes no time (model "topology")
     machine_overhead_s : time that each machine of a gang adds to an iteration [s] (model "topology")
     changes : changes of link bandwidth at known times (model "topology")
+    tp_machines : number of machines over which a tensor-parallel group may be spread on the best placement; plans with
+        larger groups are refused, because their price was measured on two machines only
 
     Notes
     -----
@@ -68,6 +70,7 @@ class Network:
     reduction_GBps: float | None = None
     machine_overhead_s: float = 0.0
     changes: tuple[NetworkChange, ...] = ()
+    tp_machines: int = 2
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -105,6 +108,7 @@ class Network:
         if self.reduction_GBps is not None:
             check_number(self.reduction_GBps, "network.reduction_GBps", positive=True)
         check_number(self.machine_overhead_s, "network.machine_overhead_s")
+        check_count(self.tp_machines, "network.tp_machines")
         for field in ("collective", "profile_collectives", "reduction_GBps", "machine_overhead_s", "changes"):
             if self.topology is None and getattr(self, field) != getattr(Network, field):
                 raise ScenarioError(f"network.{field} has no effect without links: leave it out, or give a topology")

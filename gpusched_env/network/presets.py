@@ -22,6 +22,7 @@ RATES_GBps: Final = {
     "rdma-100g": 12.0,
     "rdma-200g": 23.5,  # also aliyun/SimAI, calbusbw.h
     "rdma-400g": 48.5,
+    "rdma-800g": 2 * 48.5,  # two links of 400 Gb/s (choice)
 }
 
 # Latency of one step [s]. The source is NVIDIA/nccl, src/graph/tuning.cc, protocol Simple. The latency of TCP is a
@@ -100,6 +101,28 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
         TopologySpec("single-switch", gpu_GBps=20.0, gpu_latency_s=0.0, nic_GBps=1.0, nic_latency_s=0.0),
         (4, 8, 16, 32),
     ),
+    "b200-8x400": NetworkPreset(
+        replace(_server("nvlink-b200", "rdma-400g", NVLINK_S, RDMA_S, nics=8), kind="leaf-spine"), (8,)
+    ),
+    "b300-8x800": NetworkPreset(
+        replace(_server("nvlink-b200", "rdma-800g", NVLINK_S, RDMA_S, nics=8), kind="leaf-spine"), (8,)
+    ),
+    "gb200-nvl72": NetworkPreset(  # a machine is an NVLink domain
+        replace(_server("nvlink-b200", "rdma-400g", NVLINK_S, RDMA_S, nics=72), kind="leaf-spine"), (72,)
+    ),
+    # Llama Team, arXiv 2407.21783, section 3.3.1: racks of two servers, pods of 192 racks at full rate, 1:7 above
+    "llama3-roce": NetworkPreset(
+        replace(
+            _server("nvlink-h100", "rdma-400g", NVLINK_S, RDMA_S, nics=8),
+            kind="three-tier",
+            racks_per_pod=192,
+            pod_oversubscription=7.0,
+        ),
+        (8,),
+    ),
+    # Wang et al., arXiv 2307.12169: a switch for each NIC of the servers and none above, here one switch of all NICs;
+    # bytes for another rail cross NVLink first, which is time inside servers
+    "rail-only": NetworkPreset(_server("nvlink-h100", "rdma-400g", NVLINK_S, RDMA_S, nics=8), (8,)),
     "oversub4": NetworkPreset(replace(_V100_100G, oversubscription=4.0, uplinks=2), (8,)),  # for contention (choice)
     "a100-ib": NetworkPreset(_measured("nvlink-a100", "rdma-200g", 4, "ib"), (8,)),
     "p4de-efa": NetworkPreset(_measured("nvlink-a100", "rdma-100g", 4, "efa"), (8,)),

@@ -173,7 +173,7 @@ class Failures(Renewal):
         found.outages = self.draw(seed, instance.cluster, limit_s)
         if self.checkpoints:
             found.workload = self._with_intervals(found)
-        found.recovery = recovery_of(found.workload, found.semantics, found.outages)
+        found._recovery = recovery_of(found.workload, found.semantics)
         return found
 
     def between_s(self, gpus: np.ndarray, cluster: Cluster) -> np.ndarray:
@@ -191,8 +191,8 @@ class Failures(Renewal):
         """Return the jobs with the intervals of ``checkpoints``."""
         workload, jobs = instance.workload, instance.workload.jobs
         rules = dataclasses.replace(instance.semantics, checkpoint_interval_s=SHORTEST_INTERVAL_S)
-        told = recovery_of(workload, rules, instance.outages)
-        if told is None or not told.cost_s.min() > 0:
+        told = recovery_of(workload, rules)
+        if not told.cost_s.min() > 0:
             raise ScenarioError(
                 "failures.checkpoints: checkpoints that take no time have no best interval; set "
                 "semantics.checkpoint_cost_s"

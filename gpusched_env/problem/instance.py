@@ -79,6 +79,8 @@ class Semantics:
         checkpoint and a restore, checkpoint_s + restore_s
     pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
+    reshard_s : time without progress, besides, of a gang that goes on with another tensor, context, expert or pipeline
+        parallelism than it had (``Profiles.plans``), because its checkpoint must be divided anew [s]
     kill_at_limit : True = a job is killed when it has run for its time limit (``Instance.limit_s``); False = it runs on
     restart_all_s : None (default) = a gang that keeps its GPUs runs on. Else all gangs restart after a decision point
         if a job has arrived, left, started, stopped or (Tiresias with ``demoted=tail``) changed its queue since they
@@ -117,6 +119,7 @@ class Semantics:
     resize_s: float | None = None
     kill_at_limit: bool = False
     restart_all_s: float | None = None
+    reshard_s: float = 0.0
     step_ratio: float = 1.0
     checkpoint_interval_s: float = math.inf
     checkpoint_cost_s: float = 0.0
@@ -125,7 +128,7 @@ class Semantics:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        times = ["round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s"]
+        times = ["round_s", "reshard_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s"]
         times += ["checkpoint_interval_s", "checkpoint_cost_s", "detection_s"]
         times += [name for name in ("resize_s", "restart_all_s", "recovery_s") if getattr(self, name) is not None]
         for name in times:
@@ -595,6 +598,12 @@ class Instance:
         found = self.sizes.find(rows, gpus)
         known = found >= 0
         return np.where(known, gpus, gang), np.where(known, self.sizes.job_class[found], job_class)
+
+    @cached_property
+    def divisions(self) -> np.ndarray:
+        """int [C]: a number for the division of the model that each class has by its plan, without its copies."""
+        plans = self.workload.profiles.plans_of(self.classes)[["tp", "cp", "ep", "pp"]]
+        return np.unique(plans, return_inverse=True)[1]
 
     @cached_property
     def tenancy(self) -> tuple[TenantTree, np.ndarray]:

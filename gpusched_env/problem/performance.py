@@ -164,11 +164,13 @@ def class_paces(
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
             measured[place] = True
-    if topology is not None and len(profiles.plans):
-        for index, plan in enumerate(profiles.plans_of(classes)):
-            for tier in (RACK, NETWORK) if plan["gpus"] > 1 else ():
-                nodes = nearest_nodes(cluster, int(plan["gpus"]), tier)
-                communication[index, tier] = planned_s(topology, plan, nodes)
+    if len(profiles.plans):
+        plans = profiles.plans_of(classes)
+        _refuse_wide_groups(plans, workload, cluster, network.tp_machines)
+        for index, tier in np.argwhere((plans["gpus"] > 1)[:, None] & (np.arange(len(TIERS)) > MACHINE)).tolist():
+            if topology is not None:
+                nodes = nearest_nodes(cluster, int(plans["gpus"][index]), tier)
+                communication[index, tier] = planned_s(topology, plans[index], nodes)
     compute = np.where(np.isinf(compute).any(axis=1, keepdims=True), np.inf, compute)
     passes = profiles.passes[classes[:, 0]][:, None, None]
     iteration = overlapped(compute / passes, communication, rows["overlap"][:, None, None])
@@ -176,6 +178,18 @@ def class_paces(
     iteration += earlier - earlier / passes  # the compute of all passes but the last; only the last one communicates
     of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
     return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
+
+
+def _refuse_wide_groups(plans: np.ndarray, workload: Workload, cluster: Cluster, tp_machines: int) -> None:
+    """Raise an error if a tensor-parallel group needs more than ``tp_machines`` machines."""
+    most = tp_machines * int(cluster.nodes["gpus"].max())
+    if (wide := plans["tp"] > most).any():
+        plan = plans[int(np.argmax(wide))]
+        raise WorkloadError(
+            f"workload {workload.name!r}: {str(workload.profiles.rows['name'][plan['profile']])!r} on {plan['gpus']} "
+            f"GPUs has tensor-parallel groups of {plan['tp']} GPUs, but {tp_machines} machines hold {most}; give it a "
+            "plan with smaller groups, or raise network.tp_machines"
+        )
 
 
 def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> list[str]:

@@ -107,6 +107,10 @@ class Sender(SimpleNamespace):
         parts = np.array(self.compute_s), np.array(self.wire_bytes / self.solo_Bps * slowdown), np.array(self.overlap)
         return float(overlapped(*parts))
 
+    @property
+    def duty(self) -> float:
+        return self.wire_bytes / self.solo_Bps / self.iteration_s()
+
 
 senders = st.builds(
     Sender,

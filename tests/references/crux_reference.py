@@ -30,7 +30,7 @@ def priorities(gangs: list[Any]) -> tuple[Array, Array]:
     compute = np.array([gang.compute_s * len(gang.gpus) for gang in gangs])
     intensity = compute / transfer
     most = int(np.argmax([rounded_key(gang.wire_bytes * len(gang.gpus)) for gang in gangs]))
-    duty = [t / gang.iteration_s() for t, gang in zip(transfer, gangs, strict=True)]
+    duty = [gang.duty for gang in gangs]
     keys = intensity.copy()
     for i, gang in enumerate(gangs):
         if i != most and intensity[i] > 0:

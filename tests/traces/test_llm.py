@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +28,10 @@ from gpusched_env.traces.profile_tables.llm import (
     plans,
     refused,
 )
-from gpusched_env.traces.profile_tables.llm.anchors import anchors
+from gpusched_env.traces.profile_tables.llm.anchors import Anchor, anchors
 from gpusched_env.traces.profile_tables.llm.memory import memory
 from gpusched_env.traces.profile_tables.llm.plans import timed
-from gpusched_env.traces.profile_tables.llm.quantities import find_gpu, operations
+from gpusched_env.traces.profile_tables.llm.quantities import Gpu, Model, find_gpu, operations, shipped
 from gpusched_env.traces.profile_tables.llm.times import iteration, volumes
 
 EXAMPLE = Run(find_model("llama3.1-70b"), find_gpu("H100"), 128, 8192)  # section 1.4 of the specification
@@ -268,7 +270,7 @@ def test_one_plan_for_all_gpu_types() -> None:
         ({"kind": "dpo"}, "unknown kind of training 'dpo'"),
         ({"batch": 0}, "give at least 1"),
         ({"gpus": (0,)}, "give 1 to"),
-        ({"gpus": (8,)}, "no gang can run; 8 H100: the smallest plan is too large; memory: "),
+        ({"gpus": (8,)}, "no gang can run; 8 H100: the plan of least memory: memory: "),
         ({"gpus": (7,)}, "no plan divides 7 GPUs, 80 layers and a batch of 128"),
         ({"model": "kimi-k2"}, "no row of pretrain in BF16 with 4096 tokens on H100 was measured"),
     ],
@@ -310,3 +312,11 @@ def test_bad_models_of_a_user(tmp_path: Path, text: str, message: str) -> None:
         known_models(file)
     with pytest.raises(GpuschedError, match="cannot be read"):
         known_models(tmp_path / "none.csv")
+
+
+def test_data_name_their_sources_and_are_read_at_first_use() -> None:
+    for kind, file in ((Model, "models.csv"), (Gpu, "gpus.csv"), (Anchor, "anchors.csv")):
+        assert all(len(row.source) > 10 for row in shipped(kind, file))
+    loads = "import gpusched_env.traces.profiles, gpusched_env.cli, sys"
+    program = f"{loads}; assert not [name for name in sys.modules if 'profile_tables.llm' in name]"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -63,7 +63,7 @@ RANKED_DTYPE: Final = np.dtype(  # scratch of strict priority: gangs that share 
         ("number", "<i4"),  # replica
         ("level", "<i4"),  # 0 = first
         ("order", "<i4"),  # row at this place of the drawn order; link that bounds its share
-        ("above", "<i4"),  # gangs that come before it and are not drawn yet; 1 = it gets its rate now
+        ("above", "<i4"),  # gangs that come before it and are not drawn yet; -1 = it is drawn
     ]
 )
 CUT_DTYPE: Final = np.dtype([("cost", "<f8"), ("begin", "<i4"), ("padding", "<i4")])

@@ -31,9 +31,9 @@ def transfer_s(sim: Run, number: int) -> float:
 
 
 @helper
-def duty_of(sim: Run, number: int, fixed: float) -> float:
-    """Return the share of its time for which a gang sends alone; ``fixed`` = 1: latencies included, as in max-min."""
-    return (fixed * sim.replicas[number]["fixed_s"] + transfer_s(sim, number)) / iteration_at(sim, number, 1.0)
+def duty_of(sim: Run, number: int) -> float:
+    """Return the share of its time for which a gang alone communicates, latencies included, as in max-min."""
+    return (sim.replicas[number]["fixed_s"] + transfer_s(sim, number)) / iteration_at(sim, number, 1.0)
 
 
 @helper
@@ -49,6 +49,8 @@ def collect(sim: Run) -> int:
     """List the gangs that share a link, by job; the others get their rates alone. Return their number."""
     count = 0
     for link in range(sim.links.shape[0]):
+        sim.links[link]["right"] = sim.links[link]["capacity"]
+        sim.links[link]["held"] = 0.0
         use = sim.links[link]["first_use"]
         while use >= 0:
             number = sim.uses[use]["replica"]
@@ -98,13 +100,13 @@ def set_priorities(sim: Run, count: int) -> None:
             most = rounded_key(r["wire_bytes"] * r["gpus"])
             chief = number
     chief_s = transfer_s(sim, chief)
-    chief_duty = duty_of(sim, chief, 0.0)
+    chief_duty = duty_of(sim, chief)
     for i in range(count):
         number, key = sim.ranked[i]["number"], sim.ranked[i]["intensity"]
         if number != chief and key > 0.0:
             own_s = transfer_s(sim, number)
             lost = own_s * lost_behind(sim, number, chief_duty)
-            other = chief_s * lost_behind(sim, chief, duty_of(sim, number, 0.0))
+            other = chief_s * lost_behind(sim, chief, duty_of(sim, number))
             if other > 0.0:
                 key *= lost / other
             elif lost > 0.0:
@@ -233,11 +235,9 @@ def fill(sim: Run, count: int, level: int) -> None:
         for i in range(count):
             if sim.ranked[i]["level"] == level and sim.ranked[i]["inside"] < 0.0:
                 least = min(least, share_of(sim, i))
-        for i in range(count):  # all shares are found before rates change them
-            is_last = sim.ranked[i]["level"] == level and sim.ranked[i]["inside"] < 0.0
-            sim.ranked[i]["above"] = 1 if is_last and sim.ranked[i]["share"] <= least * EQUAL else 0
-        for i in range(count):
-            if sim.ranked[i]["above"] == 1:
+        for i in range(count):  # rates below do not change ``share``
+            rises = sim.ranked[i]["level"] == level and sim.ranked[i]["inside"] < 0.0
+            if rises and sim.ranked[i]["share"] <= least * EQUAL:
                 sim.ranked[i]["inside"] = least
                 number, link = sim.ranked[i]["number"], sim.ranked[i]["order"]
                 bounded = least < sim.replicas[number]["solo_Bps"]
@@ -265,7 +265,7 @@ def mean_rate(sim: Run, count: int, row: int) -> float:
             use = sim.uses[use]["next_of_replica"]
         if use >= 0 and sim.ranked[i]["level"] == sim.ranked[row]["level"]:
             others += 1
-            part = (0.0 if others == 1 else part) + duty_of(sim, sim.ranked[i]["number"], 1.0)
+            part = (0.0 if others == 1 else part) + duty_of(sim, sim.ranked[i]["number"])
     return float(alone / (1.0 + part / max(others, 1) * (alone / fair - 1.0)))
 
 
@@ -303,18 +303,9 @@ def share_of(sim: Run, row: int) -> float:
 def solve_priorities(sim: Run) -> None:
     """Find the rates of all gangs: each level shares what the higher ones leave of the links in the mean over time."""
     count = collect(sim)
-    if count == 0:
-        return
-    set_priorities(sim, count)
-    levels = set_levels(sim, count)
-    for i in range(count):
-        use = sim.replicas[sim.ranked[i]["number"]]["first_use"]
-        while use >= 0:
-            link = sim.links[sim.uses[use]["link"]]
-            link["right"] = link["capacity"]
-            link["held"] = 0.0
-            use = sim.uses[use]["next_of_replica"]
-    for level in range(levels):
+    if count > 0:
+        set_priorities(sim, count)
+    for level in range(set_levels(sim, count) if count > 0 else 0):
         fill(sim, count, level)
         for i in range(count):
             if sim.ranked[i]["level"] == level:

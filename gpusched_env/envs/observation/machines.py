@@ -21,6 +21,11 @@ NODES_COLUMNS: Final = (
     Column("rack", "index of its rack / number of racks", SHARE),
 )
 NODES: Final = indices(NODES_COLUMNS)
+CRASHES_COLUMNS: Final = (
+    Column("down", "1 if the node is down", SHARE),
+    Column("crashes", "crashes of the node so far", "x / (4 + x)"),
+)
+CRASHES: Final = indices(CRASHES_COLUMNS)
 TIER_LINKS_COLUMNS: Final = (
     Column("gpus", f"GPUs held by gangs of this tier / {_SEATS}", SHARE),
     Column("gangs", "gangs whose placement is of this tier", COUNT),
@@ -72,6 +77,16 @@ def write_nodes(sim: Run, env: EnvArrays, out: Shown) -> None:
             rack = sim.racks[r]
             for n in range(rack["first_node"], rack["first_node"] + rack["nodes"]):
                 out.values[n, NODES.rack_free] = rack_free / rack["gpus"]
+
+
+@observation_array("crashes", CRASHES_COLUMNS, "nodes", None, "one row per node; 0 where nodes do not fail")
+@kernel(lazy=True)
+def write_crashes(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write all rows."""
+    for n in range(len(sim.down)):
+        crashes = sim.nodes[n]["crashes"]
+        out.values[n, CRASHES.down] = sim.down[n]
+        out.values[n, CRASHES.crashes] = crashes / (4.0 + crashes)
 
 
 @helper

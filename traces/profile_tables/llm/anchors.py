@@ -89,10 +89,12 @@ def correction(anchor: Anchor) -> float:
     return anchor.step_s / sum(iteration(anchor.run, anchor.plan)[:2])
 
 
-def needs_anchor(run: Run) -> str:
-    """Return why the formula alone says nothing of this run; "" = it does."""
+def needs_anchor(run: Run, plan: Plan | None = None) -> str:
+    """Return why the formula alone says nothing of a run, or of a plan of it; "" = it does."""
     if run.model.experts:
         return f"{run.model.model} is a mixture of experts, for which the formula alone errs by 22 % in the median"
     if run.precision in UNFITTED:
         return f"the rate of {run.precision} was not fitted: the formula alone errs by 24 % in the median"
+    if plan is not None and plan.sharding == "fsdp" and plan.gpus > run.gpu.domain:
+        return f"FSDP beyond an NVLink domain ({run.gpu.domain} GPUs) needs a measured row of this plan"
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import WorkloadError, unknown_name
@@ -14,6 +15,7 @@ from gpusched_env.traces.profile_tables.llm.quantities import KINDS, Model, find
 from gpusched_env.traces.profile_tables.llm.times import Plan, Run, Times, iteration
 
 TENSOR: Final = (1, 2, 4, 8)
+CONTEXTS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 MICRO: Final = (1, 2, 4, 8)  # [sequence] of a micro batch
 LONG: Final = 32_768  # [token] sequences that are longer are divided (context parallelism)
 ENDS: Final = 2  # layers by which the embedding and the head may make stages uneven
@@ -53,20 +55,13 @@ def plans(
 ) -> list[Option]:
     """Return all plans of pretraining on ``gpus`` GPUs, fastest first; then those that are refused, with the reason.
 
-    Parameters
-    ----------
-    model : name of a shipped model, or a user's (:func:`known_models`)
-    batch : sequences of an iteration, of all GPUs together
-    seq : tokens of a sequence; None = that of the model
-
-    Raises
-    ------
-    WorkloadError : an unknown name, or a number that cannot be
+    ``model`` : name of a shipped model, or a user's (:func:`known_models`). ``batch`` : sequences of an iteration, of
+    all GPUs together. ``seq`` : tokens of a sequence, None = that of the model. WorkloadError: these cannot be
     """
     return list(find_plans(make_run(model, gpu_type, batch, seq, precision), gpus))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def find_plans(run: Run, gpus: int, release: str = "") -> tuple[Option, ...]:
     """As :func:`plans`, of a run; ``release``: only rows of this release of the software are anchors."""
     if not 1 <= gpus <= MOST_GPUS:
@@ -75,6 +70,7 @@ def find_plans(run: Run, gpus: int, release: str = "") -> tuple[Option, ...]:
     return tuple(sorted(found, key=lambda option: (round(option.seconds, 9), option.plan)))
 
 
+@lru_cache(maxsize=4096)
 def best_plan(run: Run, gpus: int, release: str = "") -> Option | None:
     """Return the fastest plan that fits; None = there is none."""
     found = find_plans(run, gpus, release)
@@ -82,54 +78,39 @@ def best_plan(run: Run, gpus: int, release: str = "") -> Option | None:
 
 
 def candidates(run: Run, gpus: int, release: str = "") -> Iterator[Plan]:
-    """Yield the plans that divide the gang, the layers, the experts and the batch; see :func:`_ways` for the rest.
+    """Yield the plans that divide the gang and the batch; interleaved stages take micro batches in groups of ``pp``.
 
     Experts are divided as where they were measured, or over all ranks of a stage if these are fewer.
     """
-    experts = run.model.experts or 1
-    most = max((row.ep for row in measured(run, release)), default=1)
-    for tp, pp, vps, cp, mbs, sharding in _ways(run, gpus, release):
-        dp, rest = divmod(gpus, tp * pp * cp)
-        if rest or run.batch % (dp * mbs):
+    for way in dict.fromkeys(_ways(run, gpus, release)):
+        dp, rest = divmod(gpus, way.gpus)
+        m, more = divmod(run.batch, max(dp, 1) * way.mbs)
+        if rest or more or m < way.pp or (way.vp > 1 and m % way.pp):
             continue
-        m = run.batch // (dp * mbs)
-        if m < pp:
-            continue
-        for vp in vps:
-            if vp > 1 and m % pp:
-                continue
-            ep = max((ep for ep in _divisors(math.gcd(experts, dp * cp * tp)) if ep <= most), default=1)
-            yield Plan(tp, pp, vp, cp, ep, dp, mbs, sharding)
+        parts = _divisors(math.gcd(run.model.experts or 1, dp * way.cp * way.tp))
+        yield way._replace(dp=dp, ep=max(part for part in parts if part <= way.ep))
 
 
-def _ways(run: Run, gpus: int, release: str) -> Iterator[tuple[int, int, tuple[int, ...], int, int, str]]:
-    """Yield ways to divide a model: those that were measured and, if the formula alone will do, all others.
+def _ways(run: Run, gpus: int, release: str) -> Iterator[Plan]:
+    """Yield plans of one replica: those that were measured and, if the formula alone will do, all others.
 
     Tensor-parallel groups stay in a domain, with a whole number of key heads on each rank. Pipeline stages have equal
     layers, but for the embedding and the head, and their parts (vp) too. Only gangs of one stage shard parameters.
     """
-    model, domain = run.model, run.gpu.domain
-    rows = measured(run, release)
-    known = dict.fromkeys((row.tp, row.pp, (row.vp,), row.cp, row.mbs, row.sharding) for row in rows)
-    yield from known
+    model, rows = run.model, measured(run, release)
+    yield from (row.plan._replace(dp=1) for row in rows)
     if needs_anchor(run):
         return
-    seen = {(tp, pp, vp, cp, mbs, sharding) for tp, pp, (vp,), cp, mbs, sharding in known}
-    contexts = {1, *(row.cp for row in rows)} if run.seq <= LONG else {2**power for power in range(8)}
-    for tp in TENSOR:
-        if tp > domain or (not model.kv_rank and model.kv_heads % tp):
-            continue
-        for pp in _divisors(gpus):
-            counts = range(max(model.layers + model.mtp - ENDS, 1), model.layers + model.mtp + ENDS + 1)
-            layers = max((count // pp for count in counts if count % pp == 0), default=0)
-            if not layers:
-                continue
-            for cp in sorted(contexts):
-                for mbs in MICRO:
-                    for sharding in ("zero1", "fsdp")[: 1 + (pp == 1)]:
-                        vps = _divisors(layers) if pp > 1 else (1,)
-                        fresh = tuple(vp for vp in vps if (tp, pp, vp, cp, mbs, sharding) not in seen)
-                        yield tp, pp, fresh, cp, mbs, sharding
+    contexts = sorted({1, *(row.cp for row in rows)}) if run.seq <= LONG else CONTEXTS
+    layers = range(max(model.layers + model.mtp - ENDS, 1), model.layers + model.mtp + ENDS + 1)
+    whole = [tp for tp in TENSOR if tp <= run.gpu.domain and (model.kv_rank or model.kv_heads % tp == 0)]
+    for pp in _divisors(gpus):
+        of_stage = max((count // pp for count in layers if count % pp == 0), default=0)
+        for tp, cp, mbs in product(whole, contexts, MICRO):
+            if pp == 1:
+                yield from (Plan(tp, 1, 1, cp, 1, 1, mbs, sharding) for sharding in ("zero1", "fsdp"))
+            elif of_stage:
+                yield from (Plan(tp, pp, vp, cp, 1, 1, mbs) for vp in _divisors(of_stage))
 
 
 def evaluate(run: Run, plan: Plan, release: str = "") -> Option:
@@ -143,16 +124,9 @@ def evaluate(run: Run, plan: Plan, release: str = "") -> Option:
             break
     if not reason:
         times, basis = timed(run, plan, release)
-        if basis != ROUGH or not (reason := _unmeasured(run, plan)):
+        if basis != ROUGH or not (reason := needs_anchor(run, plan)):
             return Option(plan, sum(times[:2]), *times[:2], used, basis)
     return Option(plan, math.inf, math.inf, math.inf, used, why_not=reason)
-
-
-def _unmeasured(run: Run, plan: Plan) -> str:
-    """Return why the formula alone says nothing of a plan; "" = it does."""
-    if plan.sharding == "fsdp" and plan.gpus > run.gpu.domain:
-        return f"FSDP beyond an NVLink domain ({run.gpu.domain} GPUs) needs a measured row of this plan"
-    return needs_anchor(run)
 
 
 def timed(run: Run, plan: Plan, release: str = "", inside: int = 0) -> tuple[Times, str]:
@@ -161,10 +135,9 @@ def timed(run: Run, plan: Plan, release: str = "", inside: int = 0) -> tuple[Tim
     if anchor is None:
         return iteration(run, plan, inside), ROUGH
     factor = correction(anchor)  # the measured time contains what the recipe recomputed
-    times = iteration(run, plan._replace(recompute="none"), inside)
-    return times._replace(
-        compute_s=factor * times[0], communication_s=factor * times[1]
-    ), f"anchored ({anchor.release}, {anchor.gpus} GPUs)"
+    compute, communication, *exposed = iteration(run, plan._replace(recompute="none"), inside)
+    basis = f"anchored ({anchor.release}, {anchor.gpus} GPUs)"
+    return Times(factor * compute, factor * communication, *exposed), basis
 
 
 def refused(run: Run, gpus: int, release: str = "") -> str:
@@ -174,7 +147,7 @@ def refused(run: Run, gpus: int, release: str = "") -> str:
     found = find_plans(run, gpus, release)
     if found:
         least = min(found, key=lambda option: (option.memory_bytes, option.plan))
-        return f"the smallest plan is too large; {least.why_not}"
+        return f"the plan of least memory: {least.why_not}"
     if needs_anchor(run) and not measured(run, release):
         of = f"{run.kind} in {run.precision} with {run.seq} tokens on {run.gpu.gpu}"
         return f"{needs_anchor(run)}, and no row of {of} was measured"

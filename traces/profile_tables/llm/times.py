@@ -149,8 +149,9 @@ def iteration(run: Run, plan: Plan, inside: int = 0, fitted: Constants | None = 
     inner = min(ranks, max(domain // plan.tp, 1))  # members of the data-parallel group in a server share their NICs
     crosses = ranks > inner
     rate = nic * inner if crosses else nv
-    inside_bytes = tp_nv + c["cp"] * sent.cp + c["ep_nv"] * sent.ep + (0.0 if spread else pp)
-    stage = _compute_s(run, plan, fitted) + inside_bytes / m / nv
+    inside_bytes = tp_nv + c["ep_nv"] * sent.ep + (0.0 if spread else pp)
+    context_s = c["cp"] * sent.cp / m / (nic if plan.tp * plan.cp > domain else nv)
+    stage = _compute_s(run, plan, fitted) + inside_bytes / m / nv + context_s
     crossing = (tp_nic + ep_nic + (pp if spread else 0.0)) / m / nic
     busy = stage + crossing
     order = c["fsdp_norm"]  # of the overlap of what a stage does and what FSDP gathers for it
