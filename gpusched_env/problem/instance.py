@@ -612,7 +612,7 @@ class Instance:
 
     @cached_property
     def divisions(self) -> np.ndarray:
-        """int [C]: a number for the division of the model that each class has by its plan, without its copies."""
+        """Int [C]: a number for the division of the model that each class has by its plan, without its copies."""
         plans = self.workload.profiles.plans_of(self.classes)[["tp", "cp", "ep", "pp"]]
         return np.unique(plans, return_inverse=True)[1]
 
