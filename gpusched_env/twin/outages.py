@@ -27,6 +27,7 @@ class Outage(NamedTuple):
     node: str
     start_s: float
     end_s: float  # inf = it had not ended
+    drained: bool = False  # whether its jobs ran on
 
 
 def read_outages(path: str | Path) -> tuple[Outage, ...]:
@@ -38,7 +39,7 @@ def read_outages(path: str | Path) -> tuple[Outage, ...]:
         end_s = stamps.read(place, "TimeEnd", row["timeend"])
         if not row["nodename"] or condition not in CLOSED or start_s is None:
             continue
-        found.append(Outage(row["nodename"], start_s, math.inf if end_s is None else end_s))
+        found.append(Outage(row["nodename"], start_s, math.inf if end_s is None else end_s, condition == DRAINED))
     return tuple(found)
 
 
@@ -47,6 +48,8 @@ def with_outages(
 ) -> tuple[tuple[Pool, ...], int]:
     """Return the pools with the outages of their nodes as reservations, and the number of outages of unknown nodes.
 
+    Gangs on drained nodes run on. Those on other nodes are preempted and keep their work: a crash would undo work that
+    the recorded run times do not contain.
     Schedulers do not know them in advance, not even maintenance: many planned reservations would make replays slow.
 
     Outages that go on end with the log.
@@ -55,23 +58,34 @@ def with_outages(
     found = []
     for pool in pools:
         number = pool.numbers
-        spans: dict[tuple[float, float], list[int]] = {}
+        spans: dict[tuple[float, float, bool], list[int]] = {}
         for node in number:
-            for span in _merged(outages, node, origin_s, last_s):
-                spans.setdefault(span, []).extend(number[node])
+            own = [one for one in outages if one.node == node]
+            closed = _merged([one for one in own if not one.drained], origin_s, last_s)
+            drained = _merged([one for one in own if one.drained], origin_s, last_s)
+            for hole in closed:
+                drained = [part for span in drained for part in _outside(span, hole)]
+            for start_s, end_s in closed + drained:
+                spans.setdefault((start_s, end_s, (start_s, end_s) in drained), []).extend(number[node])
         reservations = tuple(
-            Reservation(f"outage {i}", start_s, end_s, ",".join(map(str, sorted(nodes))), planned=False)
-            for i, ((start_s, end_s), nodes) in enumerate(sorted(spans.items()), 1)
+            Reservation(f"outage {i}", start_s, end_s, ",".join(map(str, sorted(nodes))), planned=False, drain=drained)
+            for i, ((start_s, end_s, drained), nodes) in enumerate(sorted(spans.items()), 1)
         )
         found.append(dataclasses.replace(pool, reservations=reservations))
     known = {name for pool in pools for name in pool.node_names}
     return tuple(found), sum(one.node not in known for one in outages)
 
 
-def _merged(outages: Sequence[Outage], node: str, origin_s: float, last_s: float) -> list[tuple[float, float]]:
-    """Return the spans of a node in the time of the log [s]; those that overlap or touch are one."""
+def _outside(span: tuple[float, float], hole: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return the parts of a span before and after another one [s]."""
+    parts = (span[0], min(span[1], hole[0])), (max(span[0], hole[1]), span[1])
+    return [(start_s, end_s) for start_s, end_s in parts if start_s < end_s]
+
+
+def _merged(outages: Sequence[Outage], origin_s: float, last_s: float) -> list[tuple[float, float]]:
+    """Return the spans of outages of a node in the time of the log [s]; those that overlap or touch are one."""
     spans: list[tuple[float, float]] = []
-    for one in sorted(one for one in outages if one.node == node):
+    for one in sorted(outages):
         start_s, end_s = max(one.start_s - origin_s, 0.0), min(one.end_s - origin_s, last_s)
         if start_s >= end_s:
             continue

@@ -236,6 +236,7 @@ c1|n[1-2]||2025-03-03T08:00:00|2025-03-03T10:00:00|||
 c1||n1|2025-03-03T11:00:00|Unknown|IDLE+DRAIN|disk|root
 c1||n1|2025-03-03T10:59:00|2025-03-03T11:30:00|DOWN|disk|root
 c1||n1|2025-03-03T07:00:00|2025-03-03T08:00:00|IDLE+POWERED_DOWN||
+c1||n2|2025-03-03T09:30:00|2025-03-03T10:30:00|DRAIN|disk|root
 c1||cpu1|2025-03-03T07:00:00|2025-03-03T08:00:00|MAINT||
 """
 
@@ -256,8 +257,10 @@ def test_outages_are_reservations_of_pools(tmp_path):
         "n2": 8,
     }
     assert unknown == 1
-    spans = {(one.start_s, one.end_s, one.nodes, one.planned) for one in pool.reservations}
-    assert spans == {(0.0, 3600.0, str(numbers["n2"][0]), False), (7140.0, 9000.0, str(numbers["n1"][0]), False)}
+    n1, n2 = (str(numbers[name][0]) for name in ("n1", "n2"))
+    spans = {(one.start_s, one.end_s, one.nodes, one.drain) for one in pool.reservations}
+    assert spans == {(0.0, 3600.0, n2, False), (7140.0, 9000.0, n1, False), (3600.0, 5400.0, n2, True)}
+    assert not any(one.planned for one in pool.reservations)
     twin = Twin("slurm:x", "slurm", (pool,))
     write_twin(twin, tmp_path / "twin.json")
     assert read_twin(tmp_path / "twin.json").pools == (pool,)
