@@ -150,8 +150,10 @@ def test_a_recount_in_small_intervals_agrees(kind: str, seed: int, folder: Path)
     elif kind == "links":
         instance = linked_scenario(jobs=12).instance(seed)
     else:
-        shared = {"limit": 2, "interference": 1.4}
-        instance = scenario_from_dict(small_scenario(12).as_dict() | {"sharing": shared}).instance(seed)
+        shared = {"limit": 2, "interference": 1.1}
+        scenario = scenario_from_dict(small_scenario(12).as_dict() | {"sharing": shared})
+        crowded = dataclasses.replace(scenario.workload, max_gpus=4)
+        instance = scenario.replace(workload=crowded).with_cluster(Cluster.parse("1x4")).instance(seed)
     instance.energy = energy
     _, log = played(instance, "sjf-bsbf" if kind == "shared" else "srtf")
     for name, of in used(instance, log, energy).items():
