@@ -19,7 +19,7 @@ from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.energy import Energy
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
 from gpusched_env.problem.outages import OUTAGE_DTYPE, SHORTEST_INTERVAL_S, Outages, Recovery, recovery_of
-from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
+from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, closing_times, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.problem.qos import QosTable, qos_table
 from gpusched_env.problem.shapes import ShapePaces, shape_paces
@@ -550,9 +550,7 @@ class Instance:
     @property
     def cap_closes_s(self) -> np.ndarray:
         """float64 [s]: time at which each row of ``capped`` closes its node: checkpoints end before the cap falls."""
-        times_s = self.capped["start_s"] - self.semantics.checkpoint_s
-        late = times_s + self.semantics.checkpoint_s > self.capped["start_s"]
-        return np.maximum(np.where(late, np.nextafter(times_s, -np.inf), times_s), 0.0)
+        return closing_times(self.capped["start_s"], self.semantics)
 
     @cached_property
     def slowest_iteration_s(self) -> np.ndarray:

@@ -232,16 +232,23 @@ class NodeSets(NamedTuple):
     def closes_s(self, rules: Semantics) -> np.ndarray:
         """float64 [R] [s]: time at which each reservation closes its nodes, so that they are free at its start.
 
-        Gangs that must leave are checkpointed first; with rounds, the nodes close at the last round before. Where gangs
-        run on, the nodes close at the start.
+        Where gangs run on, the nodes close at the start.
         """
-        times = np.maximum(self.start_s - rules.checkpoint_s, 0.0)
-        late = times + rules.checkpoint_s > np.maximum(self.start_s, rules.checkpoint_s)
-        times = np.where(late, np.nextafter(times, -np.inf), times)
-        if rules.round_s > 0:
-            rounds = np.floor(times / rules.round_s)
-            times = np.where(rounds * rules.round_s > times, rounds - 1, rounds) * rules.round_s
-        return np.where(self.drains, self.start_s, times)
+        return np.where(self.drains, self.start_s, closing_times(self.start_s, rules))
+
+
+def closing_times(start_s: np.ndarray, rules: Semantics) -> np.ndarray:
+    """float64 [n] [s]: when nodes close that must be free at some times: gangs that must leave are checkpointed first.
+
+    With rounds, the nodes close at the last round before.
+    """
+    times = np.maximum(start_s - rules.checkpoint_s, 0.0)
+    late = times + rules.checkpoint_s > np.maximum(start_s, rules.checkpoint_s)
+    times = np.where(late, np.nextafter(times, -np.inf), times)
+    if rules.round_s > 0:
+        rounds = np.floor(times / rules.round_s)
+        times = np.where(rounds * rules.round_s > times, rounds - 1, rounds) * rules.round_s
+    return times
 
 
 class AskedTypes(NamedTuple):

@@ -34,7 +34,9 @@ KWH = 3.6e6  # [J]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table of watts and a price that changes."""
     where = tmp_path_factory.mktemp("energy")
-    types = {"V100", "A", "B"} | {kind for name in SCENARIOS for kind in get_scenario(name).cluster.gpu_types}
+    types = {"V100", "A", "B"} | {
+        kind for name in (*SCENARIOS, *CAPPED) for kind in get_scenario(name).cluster.gpu_types
+    }
     rows = [f"{kind},{20 + 3 * i},{90 + 5 * i},{300 + 7 * i}" for i, kind in enumerate(sorted(types))]
     (where / "watts.csv").write_text("\n".join(["gpu,idle_w,communicating_w,computing_w", *rows]) + "\n")
     (where / "price.csv").write_text("time_s,value\n0,100\n300,-20\n900,500\n4000,0\n30000,70\n")
@@ -56,6 +58,9 @@ SCENARIOS = {
     "philly-64-v1": "tiresias", "leaf-spine-256-v1": "srtf", "bsbf-sim-240-v1": "sjf-bsbf", "hadar-60gpu-v1": "hadar",
     "hadare-lab-v0": "hadare", "rar-160-v0": "sjf-bco", "sia-hetero-v0": "sia",
 }  # fmt: skip
+
+
+CAPPED = ("pollux-64-v0", "bsbf-physical-30-v1")
 
 
 def few_jobs(name: str) -> Any:
@@ -145,8 +150,10 @@ def test_a_recount_in_small_intervals_agrees(kind: str, seed: int, folder: Path)
     elif kind == "links":
         instance = linked_scenario(jobs=12).instance(seed)
     else:
-        shared = {"limit": 2, "interference": 1.4}
-        instance = scenario_from_dict(small_scenario(12).as_dict() | {"sharing": shared}).instance(seed)
+        shared = {"limit": 2, "interference": 1.1}
+        scenario = scenario_from_dict(small_scenario(12).as_dict() | {"sharing": shared})
+        crowded = dataclasses.replace(scenario.workload, max_gpus=4)
+        instance = scenario.replace(workload=crowded).with_cluster(Cluster.parse("1x4")).instance(seed)
     instance.energy = energy
     _, log = played(instance, "sjf-bsbf" if kind == "shared" else "srtf")
     for name, of in used(instance, log, energy).items():
@@ -327,3 +334,16 @@ def test_a_cap_below_idle_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("gpu,idle_w,communicating_w,computing_w\nV100,50,150,300\n")
     with pytest.raises(ScenarioError, match="cap_w: 300 W at 0 s, but idle GPUs draw 400 W"):
         Energy(str(tmp_path / "w.csv"), cap_w="300").closed(Cluster.parse("2x4"))
+
+
+@pytest.mark.parametrize("name", CAPPED)
+def test_power_cap_in_rounds_with_sizes_and_with_shared_gpus(name: str, folder: Path, tmp_path: Path) -> None:
+    scenario = few_jobs(name)
+    most = float(energy_of(folder).of_types(scenario.cluster).max()) * scenario.cluster.gpus
+    (tmp_path / "cap.csv").write_text(f"time_s,value\n0,{most}\n2000,{0.6 * most}\n9000,{most}\n")
+    instance = scenario.replace(energy=energy_of(folder, cap_w=str(tmp_path / "cap.csv"))).instance(200_000)
+    simulation, log = played(instance, "pollux" if "pollux" in name else "sjf-bsbf")
+    assert len(instance.capped)
+    validate(instance, log)
+    found = used(instance, log, instance.energy)["energy_kwh"].all
+    assert float(simulation.arrays.meters["total"][0]) == pytest.approx(found, rel=1e-12)
