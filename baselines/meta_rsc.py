@@ -65,7 +65,19 @@ class MetaRsc(Scheduler):
         for job in view.lease_ended.tolist():
             self._queued_s[job] = view.now_s
             yield Preempt(job)
-        classes, waiting = view.told(PRIORITY, 0.0), view.waiting.tolist()
+        classes = view.told(PRIORITY, 0.0)
+        self._preempted = True
+        while self._preempted:  # victims may fit into what is left of their GPUs
+            self._preempted = False
+            yield from self._serve_all(view, classes)
+        due_s = [self._begun(view, job) + self.exempt_s for job in view.running.tolist()]
+        later_s = [time_s for time_s in due_s if time_s > view.now_s]
+        if later_s and len(view.waiting):
+            yield Wait(min(later_s))
+
+    def _serve_all(self, view: ClusterView, classes: np.ndarray) -> Iterator[Decision]:
+        """Serve the waiting jobs in order of priority."""
+        waiting = view.waiting.tolist()
         self._kept = {job: gpus for job, gpus in self._kept.items() if job in waiting}
         waiting.sort(key=lambda job: (-classes[job], self._queued_s.get(job, view.arrival_s[job]), job))
         self._failed = set[tuple[float, int]]()  # alike jobs fail as well, until gangs are preempted
@@ -78,10 +90,6 @@ class MetaRsc(Scheduler):
                 if is_strict(view, False):
                     break
                 self._failed.add(kind)
-        due_s = [self._begun(view, job) + self.exempt_s for job in view.running.tolist()]
-        later_s = [time_s for time_s in due_s if time_s > view.now_s]
-        if later_s and len(view.waiting):
-            yield Wait(min(later_s))
 
     def _serve(self, view: ClusterView, job: int, classes: np.ndarray) -> Iterator[Decision]:
         """Start a job, or preempt gangs for it, or neither."""
@@ -101,6 +109,7 @@ class MetaRsc(Scheduler):
             if victims:
                 self._kept[job] = wanted
                 self._failed.clear()
+                self._preempted = True
         if chosen := view.where(job, self.placement, usable):
             yield Start(job, gpus=chosen)
             self._begun_s[job] = view.now_s

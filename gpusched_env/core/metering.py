@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.state import ACTIVE, Run
 from gpusched_env.problem.energy import COMMUNICATING, COMPUTING, IDLE
 
@@ -32,7 +31,7 @@ def held_watts(sim: Run, number: int, state: int) -> float:
         gpu = seat % w["gpus"]
         gangs = 0
         for layer in range(w["gpu_jobs"]):
-            if sim.holder[gpu + layer * w["gpus"]] != FREE:
+            if sim.holder[gpu + layer * w["gpus"]] >= 0:
                 gangs += 1
         watts += sim.watts[sim.nodes[sim.gpu_node[gpu]]["gpu_type"], state] / gangs
         seat = sim.gpu_next[seat]
@@ -75,6 +74,18 @@ def used_by_gangs(sim: Run, m: int, until_s: float) -> float:
     return used
 
 
+@helper
+def without_gangs(sim: Run, node: int) -> int:
+    """Return the number of GPUs of a node that no gang holds; those of a node that is down are not free."""
+    if sim.world["recovers"] == 0 or sim.down[node] == 0:
+        return sim.free[node]
+    count = 0
+    for gpu in range(sim.nodes[node]["first_gpu"], sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]):
+        if sim.holder[gpu] < 0:
+            count += 1
+    return count
+
+
 @kernel(lazy=True)
 def used_by_others(sim: Run, m: int, until_s: float) -> float:
     """Return what GPUs without gangs, and machines that wake now, add to a meter from now to ``until_s`` [s]."""
@@ -85,11 +96,12 @@ def used_by_others(sim: Run, m: int, until_s: float) -> float:
     for node in range(w["nodes"]):
         n = sim.nodes[node]
         watts = sim.watts[n["gpu_type"], IDLE]
-        used += sim.free[node] * watts * (end - area(sim, m, now_s))
+        unheld = without_gangs(sim, node)
+        used += unheld * watts * (end - area(sim, m, now_s))
         sleeps_s = min(sim.idle_since_s[node], now_s) + w["sleep_after_s"]
-        if sim.free[node] == n["gpus"] and sleeps_s < until_s:
+        if unheld == n["gpus"] and sleeps_s < until_s:
             used -= n["gpus"] * (watts - w["sleep_w"]) * (end - area(sim, m, max(sleeps_s, now_s)))
-        elif sim.free[node] < n["gpus"] and sleeps_s < now_s:
+        elif unheld < n["gpus"] and sleeps_s < now_s:
             used += w["wake_j"] * sim.series[sim.meters[m]["at"]]["value"]
     return used
 
@@ -106,4 +118,4 @@ def meter(sim: Run, until_s: float) -> None:
                 shown["at"] += 1
     for node in range(w["nodes"]):
         since_s = min(sim.idle_since_s[node], w["clock_s"])
-        sim.idle_since_s[node] = since_s if sim.free[node] == sim.nodes[node]["gpus"] else np.inf
+        sim.idle_since_s[node] = since_s if without_gangs(sim, node) == sim.nodes[node]["gpus"] else np.inf

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE, UNUSABLE, rack_place
-from gpusched_env.core.state import ACTIVE, DRAIN, IDLE, Run
+from gpusched_env.core.state import ACTIVE, CAPPED, DRAIN, IDLE, Run
 
 
 @kernel(lazy=True)
@@ -22,10 +22,10 @@ def close_nodes(sim: Run) -> tuple[int, bool]:
         closing = sim.closings[w["next_closing"]]
         if closing["node"] >= 0:
             change_node(sim, closing["node"], closing["step"])
-            row = job_on(sim, closing["node"]) if closing["step"] >= 0 else -1
+            row = job_on(sim, closing["node"], closing["step"] == CAPPED) if closing["step"] >= 0 else -1
             if row >= 0:
-                return row, True
-            if closing["step"] >= 0:
+                return row, closing["step"] != CAPPED
+            if closing["step"] in (0, 1):
                 sim.nodes[closing["node"]]["crashes"] += 1
         else:
             w["leaving"] = 1
@@ -60,15 +60,19 @@ def must_leave(sim: Run, number: int, drained: bool) -> bool:
 
 
 @kernel(lazy=True)
-def job_on(sim: Run, node: int) -> int:
-    """Return the first job that holds a GPU of a node and has not failed yet; -1 = none."""
+def job_on(sim: Run, node: int, active: bool) -> int:
+    """Return the first job that holds a GPU of a node and has not failed yet, if ``active``: none in a checkpoint.
+
+    -1 = none.
+    """
     w = sim.world
     first = w["jobs"]
     for layer in range(w["gpu_jobs"]):
         begin = sim.nodes[node]["first_gpu"] + layer * w["gpus"]
         for seat in range(begin, begin + sim.nodes[node]["gpus"]):
             number = sim.holder[seat]
-            if number >= 0 and sim.replicas[number]["phase"] != IDLE:
+            phase = sim.replicas[number]["phase"] if number >= 0 else IDLE
+            if phase == ACTIVE or (phase != IDLE and not active):
                 row = sim.replicas[number]["job"]
                 if row < first and sim.recovery[row]["failed"] == 0:
                     first = row
@@ -77,13 +81,13 @@ def job_on(sim: Run, node: int) -> int:
 
 @kernel(lazy=True)
 def change_node(sim: Run, node: int, step: int) -> None:
-    """Let a node crash (1) or come back (-1); its GPUs that no gang holds look held while it is down."""
-    sim.down[node] = 1 if step > 0 else 0
+    """Let a node crash (1) or close (CAPPED), or come back (< 0); its GPUs that no gang holds then look held."""
+    sim.down[node] = sim.down[node] | step if step > 0 else sim.down[node] & ~(-step)
     begin = sim.nodes[node]["first_gpu"]
     for gpu in range(begin, begin + sim.nodes[node]["gpus"]):
         if step > 0:
             mark_gpu(sim, gpu, FREE, UNUSABLE, -1)
-        elif step < 0:
+        elif sim.down[node] == 0:
             mark_gpu(sim, gpu, UNUSABLE, FREE, 1)
 
 

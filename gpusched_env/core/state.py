@@ -310,12 +310,13 @@ BUSY_DTYPE: Final = np.dtype(
 )
 
 DRAIN: Final = 1 << 16  # unit in ``closed`` of the reasons for which gangs on the node run on
+CAPPED: Final = 2  # bit of ``down``: a power cap closes the node
 CLOSING_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s]
         ("reservation", "<i4"),  # -1 = an outage of ``node``
         # what ``closed`` grows by for the sets that the reservation bars: 1 or DRAIN; < 0 at its end. Outage: 1 = the
-        # node crashes, 0 = and comes back at once, -1 = it comes back
+        # node crashes, 0 = and comes back at once, -1 = it comes back; CAPPED: a power cap closes it; < 0 at its end
         ("step", "<i4"),
         ("node", "<i4"),  # -1 = a reservation
         ("padding", "<i4"),  # keeps the 8-byte field aligned
@@ -443,7 +444,9 @@ class Run(Handle):
     latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
     recovery = array(RECOVERY_DTYPE, "recovering")  # of each job; empty if nothing fails
     failures = array(np.float64, "failures")  # [s] of service of attempts after which they fail, by job
-    down = array(np.int32, "failing_nodes")  # 1 = the node has crashed: its GPUs that no gang holds are UNUSABLE
+    down = array(
+        np.int32, "failing_nodes"
+    )  # bits: 1 = it has crashed, CAPPED; its GPUs that no gang holds are UNUSABLE
     ready = array(np.float64, "restarts")  # [s] end of the last start of each job; empty if gangs do not all restart
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     meters = array(METER_DTYPE, "meters")  # in the order of METERS
@@ -551,7 +554,8 @@ def _set_lengths(instance: Instance) -> dict[str, int]:
         "node_sets": 0 if sets is None else len(sets.belongs),
         "set_nodes": 0 if sets is None else len(instance.cluster.nodes),
         "reservations": reservations,
-        "closings": 2 * reservations + (0 if instance.outages is None else 2 * len(instance.outages)),
+        "closings": 2 * (reservations + len(instance.capped))
+        + (0 if instance.outages is None else 2 * len(instance.outages)),
     }
 
 
@@ -705,7 +709,7 @@ def _fill_meters(state: State, b: int, instance: Instance) -> None:
     state.watts[b, : len(watts), : len(STATES)] = watts
     end = 0
     for meter, name in zip(state.meters[b], METERS, strict=True):
-        rows = energy.meters.get(name, ())
+        rows = energy.meters.get(name, np.empty(0, SERIES_DTYPE))
         state.series[b, end : end + len(rows)] = rows
         meter["at"] = end
         meter["end"] = end = end + len(rows)
@@ -754,6 +758,13 @@ def _fill_closings(state: State, b: int, instance: Instance) -> None:
         times["reservation"] = np.tile(np.arange(len(sets.start_s)), 2)
         times["step"] = np.concatenate([steps, -steps])
         times["node"] = -1
+    if len(rows := instance.capped):
+        both = np.zeros(2 * len(rows), CLOSING_DTYPE)
+        both["reservation"] = -1
+        both["node"] = np.tile(rows["node"], 2)
+        both["time_s"] = np.concatenate([instance.cap_closes_s, rows["end_s"]])
+        both["step"] = np.repeat([CAPPED, -CAPPED], len(rows))
+        times = np.concatenate([times, both[both["time_s"] < np.inf]])
     if instance.outages is not None:
         rows = instance.outages.rows
         both = np.zeros(2 * len(rows), CLOSING_DTYPE)

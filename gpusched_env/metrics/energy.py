@@ -54,7 +54,7 @@ def used(instance: Instance, log: EventLog, energy: Energy, end_s: float | None 
 
 
 def energy_metrics(instance: Instance, log: EventLog, end_s: float, rows: slice) -> dict[str, float]:
-    """Return the values of :data:`~gpusched_env.metrics.columns.ENERGY_COLUMNS` and of cost and carbon, as asked for."""
+    """Return the values of :data:`~gpusched_env.metrics.columns.ENERGY_COLUMNS` that are asked for."""
     if instance.energy is None:
         return {}
     found = used(instance, log, instance.energy, end_s)
@@ -73,7 +73,7 @@ def energy_columns(instance: Instance) -> list[Column]:
 
 
 def _parts(instance: Instance, log: EventLog, table: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return intervals of all segments: segment, begin and end [s], and the share of time in which the gang computes."""
+    """Return intervals of all segments: segment, begin, end [s], and the share of time in which the gang computes."""
     segment, begin_s, until_s, share = compute_shares(instance, log, table)
     every, none = np.arange(len(table)), np.zeros(len(table))
     ready_s = np.minimum(table["progress_s"], table["stop_s"])
@@ -99,7 +99,7 @@ class _Holders:
     def integrals(
         self, series: np.ndarray, segment: np.ndarray, begin_s: np.ndarray, until_s: np.ndarray
     ) -> np.ndarray:
-        """float64 [n, types]: integral of the series over each interval of a segment, summed over its shares of GPUs."""
+        """float64 [n, types]: integral of the series over each interval of a segment, summed over its GPUs."""
         kinds = gpu_types(self.instance)
         result = np.zeros((len(segment), self.types))
         if self.instance.gpu_jobs == 1:

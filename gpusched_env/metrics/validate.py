@@ -27,7 +27,7 @@ from gpusched_env.event_log import (
 from gpusched_env.metrics.dependencies import check_entries
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.validate_failures import check_failures
-from gpusched_env.metrics.validate_gangs import check_gangs, check_nodes
+from gpusched_env.metrics.validate_gangs import check_cap, check_gangs, check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 from gpusched_env.problem.instance import Instance
@@ -112,6 +112,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     table = check_gangs(instance, log)
     if instance.node_sets is not None:
         check_nodes(instance, instance.node_sets, log, table)
+    if len(instance.capped):
+        check_cap(instance, log, table)
     if instance.sharing is not None and instance.topology is None:
         check_rates(instance, log, table)
     failed_free_s = check_failures(instance, log, table)

@@ -101,6 +101,22 @@ def chosen_pairs(instance: Instance, sets: NodeSets, log: EventLog) -> tuple[np.
     return starts, sets.choice_of(events["job"][starts], gang, instance.cluster.node_of_gpu[log.gpus])
 
 
+def check_cap(instance: Instance, log: EventLog, table: np.ndarray) -> None:
+    """Refuse a gang that holds a node while a power cap closes it; one whose node has crashed may be found late."""
+    at = np.repeat(np.arange(len(table)), table["gpus"])
+    node = np.concatenate([np.empty(0, int), *(log.gang(event) for event in table["start_event"])])
+    node = instance.cluster.node_of_gpu[node.astype(int)]
+    grace_s = instance.semantics.detection_s
+    for row, closes_s in zip(instance.capped, instance.cap_closes_s, strict=True):
+        leaves_s = max(row["start_s"], closes_s + instance.semantics.checkpoint_s) + grace_s
+        bad = (node == row["node"]) & (table["hold_s"][at] < row["end_s"])
+        bad &= (table["free_s"][at] > leaves_s) | ((table["hold_s"][at] >= closes_s) & (closes_s > 0))
+        bad &= table["free_s"][at] > closes_s
+        if bad.any():
+            event = int(table["start_event"][at[np.argmax(bad)]])
+            raise refusal(log, event, f"node {row['node']} is closed by the power cap from {row['start_s']} s")
+
+
 def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.ndarray) -> None:
     """Refuse a gang that is in none of its job's partitions, or on a node while it is reserved for others."""
     events = log.events

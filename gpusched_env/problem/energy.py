@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.problem.partitions import Partitions, Reservation
+from gpusched_env.problem.outages import OUTAGE_DTYPE
 from gpusched_env.sharing.csv_pairs import MOST, number_of, pair_rows, text_of
 from gpusched_env.support.files import file_digest
 from gpusched_env.support.plain_data import set_fields
@@ -117,35 +116,31 @@ class Energy:
             if text
         }
 
-    def under_cap(self, partitions: Partitions | None, cluster: Cluster) -> Partitions | None:
-        """Return the partitions with a reservation for machines that a cap closes.
+    def closed(self, cluster: Cluster) -> np.ndarray:
+        """OUTAGE_DTYPE: when a cap closes which machines, by node.
 
-        The machines that are open may draw their most, and the others what they draw idle. Those that follow close.
+        The machines that are open may draw their most, and the others what they draw idle: those from the last one on
+        close until the sum is at most the cap.
         """
         if not self.cap_w:
-            return partitions
-        cap, watts = _series(self.cap_w, "energy.cap_w"), self.of_types(cluster)
-        idle = cluster.nodes["gpus"] * watts[cluster.nodes["gpu_type"], IDLE]
-        needs = cluster.nodes["gpus"] * watts.max(axis=1)[cluster.nodes["gpu_type"]] - idle
+            return np.empty(0, OUTAGE_DTYPE)
+        cap, watts = _series(self.cap_w, "energy.cap_w"), self.of_types(cluster)[cluster.nodes["gpu_type"]]
+        idle = cluster.nodes["gpus"] * watts[:, IDLE]
         spare = cap["value"] - math.fsum(idle.tolist())
         if spare.min() < 0:
             raise ScenarioError(
                 f"energy.cap_w: {cap['value'].min():g} W at {cap['time_s'][np.argmin(spare)]:g} s, but idle GPUs draw "
                 f"{math.fsum(idle.tolist()):g} W; give at least that, or fewer machines"
             )
-        opened = np.searchsorted(np.cumsum(needs), spare, side="right")
-        ends = [*cap["time_s"][1:].tolist(), LATEST_S]
-        closed = []
-        for first, end in itertools.pairwise([*np.unique(opened).tolist(), len(needs)]):
-            shut = [
-                (begin, until)
-                for begin, until, n in zip(cap["time_s"].tolist(), ends, opened, strict=True)
-                if n <= first
-            ]
-            for begin, until in _joined(shut) if first < end else ():
-                closed.append(Reservation(f"power cap {len(closed)}", begin, until, f"{first}-{end - 1}"))
-        own = partitions or Partitions()
-        return Partitions(own.partitions, (*own.reservations, *closed), own.by)
+        needs = np.cumsum(cluster.nodes["gpus"] * watts.max(axis=1) - idle)
+        opened = np.searchsorted(needs, spare, side="right")
+        spans = list(zip(cap["time_s"].tolist(), [*cap["time_s"][1:].tolist(), math.inf], opened.tolist(), strict=True))
+        rows = [
+            (node, begin, end, 0)
+            for node in range(int(opened.min()), len(needs))
+            for begin, end in _joined([(begin, end) for begin, end, count in spans if count <= node])
+        ]
+        return np.array(rows, OUTAGE_DTYPE)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; fields with their default values are left out."""
@@ -200,7 +195,6 @@ def _joined(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return ascending spans, in which those that follow each other at once are one."""
     joined: list[tuple[float, float]] = []
     for begin, until in spans:
-        if joined and joined[-1][1] == begin:
-            begin = joined.pop()[0]
-        joined.append((begin, until))
+        follows = bool(joined) and joined[-1][1] == begin
+        joined.append((joined.pop()[0] if follows else begin, until))
     return joined

@@ -18,7 +18,7 @@ from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.energy import Energy
 from gpusched_env.problem.node_counts import NodeCounts, node_counts, rooms
-from gpusched_env.problem.outages import SHORTEST_INTERVAL_S, Outages, Recovery, recovery_of
+from gpusched_env.problem.outages import OUTAGE_DTYPE, SHORTEST_INTERVAL_S, Outages, Recovery, recovery_of
 from gpusched_env.problem.partitions import AskedTypes, NodeSets, Partitions, node_sets
 from gpusched_env.problem.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.problem.qos import QosTable, qos_table
@@ -251,6 +251,7 @@ class Instance:
 
     Attributes
     ----------
+    capped : OUTAGE_DTYPE, when a power cap closes nodes
     workload : the given workload with its jobs sorted by the tie order; if jobs tie, the lowest row comes first
     holds : earliest starts and dependencies of the jobs; None = no job is ever held
     job_class : int32 [J], class of each job at the size that it requests
@@ -309,8 +310,10 @@ class Instance:
         self.cluster = cluster
         self.outages = outages if outages is None or len(outages) else None
         self.energy = energy
+        self.capped = np.empty(0, OUTAGE_DTYPE)
         if energy is not None:
             energy.of_types(cluster)  # refuses types without watts
+            self.capped = energy.closed(cluster)
         self.tracked_window = tracked_window
         self.tenants = tenants
         self.partitions = partitions
@@ -535,13 +538,21 @@ class Instance:
 
     @property
     def is_open(self) -> bool:
-        """Whether every job can run on all GPUs of every node at all times."""
-        return self.node_rooms is None and bool(np.isfinite(self.iteration_s).all())
+        """Whether every job can run on all GPUs of every node at all times, and nodes and gangs never fail."""
+        return self.node_rooms is None and self.recovery is None and bool(np.isfinite(self.iteration_s).all())
 
     @property
     def recovery(self) -> Recovery | None:
         """Checkpoints of the jobs, and their failures by themselves; None = nothing fails or takes time."""
-        return None if self.outages is None and self._recovery.changes_nothing else self._recovery
+        never = self.outages is None and not len(self.capped)
+        return None if never and self._recovery.changes_nothing else self._recovery
+
+    @property
+    def cap_closes_s(self) -> np.ndarray:
+        """float64 [s]: time at which each row of ``capped`` closes its node: checkpoints end before the cap falls."""
+        times_s = self.capped["start_s"] - self.semantics.checkpoint_s
+        late = times_s + self.semantics.checkpoint_s > self.capped["start_s"]
+        return np.maximum(np.where(late, np.nextafter(times_s, -np.inf), times_s), 0.0)
 
     @cached_property
     def slowest_iteration_s(self) -> np.ndarray:
@@ -661,6 +672,8 @@ class Instance:
         add(self.needs)
         if self.outages is not None:
             add_text(self.outages.fingerprint())
+        if len(self.capped):
+            add(self.capped)
         return digest.hexdigest()
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import FAIL, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start
 from gpusched_env.simulator.simulation import Outcome, Simulation
@@ -89,8 +89,11 @@ def moves_of(instance: Instance, log: EventLog, until_s: float = math.inf) -> li
 
     Raises
     ------
-    GpuschedError : the run grants leases, which a log does not tell
+    GpuschedError : the run grants leases, which a log does not tell; or it has failures, and nothing fails in the
+        instance
     """
+    if instance.recovery is None and (log.events["kind"] == FAIL).any():
+        raise GpuschedError("moves_of: the log has failures: give the instance the outages of this run")
     events = log.events[: int(np.searchsorted(log.events["time_s"], until_s, side="right"))]
     moves = []
     for index in np.flatnonzero(np.isin(events["kind"], (START, PREEMPT, RESUME, RESIZE, REFUSE, LEASE_END))).tolist():

@@ -456,7 +456,7 @@ class Simulation:
             )
         if self.instance.recovery is not None and not scheduler.knows_failures:
             raise SchedulerError(
-                f"scheduler {scheduler.name!r} expects that only its decisions stop gangs, and here nodes or jobs fail; "
+                f"scheduler {scheduler.name!r} expects that only its decisions stop gangs, and nodes or jobs fail; "
                 "choose another one, or leave out failures"
             )
         if self.instance.node_counts is not None and not scheduler.knows_node_counts:

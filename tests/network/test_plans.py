@@ -300,3 +300,31 @@ def test_a_gang_in_an_nvlink_domain_uses_no_link() -> None:
     assert (carried(inside), seconds(inside, 1)) == ({}, pytest.approx([0.12]))
     # ranks 36 to 63 are places 4 to 31 of stage 1: one ring edge of each of 8 rings and 28 pairs of stages cross
     assert carried(across)["server0 -- rack0"] == pytest.approx(leaving(plan, [0] * 36 + [1] * 28, {0}))
+
+
+@pytest.mark.parametrize(
+    ("compute_s", "dp_bytes", "pp_bytes", "gain"),
+    [(7.395, 5.29e9, 6.44e9, 0.0054), (0.8536, 1.172e9, 1.933e9, 0.0132)],  # Llama 70B and Nemotron 15B at batch 96
+)
+def test_whole_pipelines_in_a_minipod_gain_what_arnold_measured(
+    compute_s: float, dp_bytes: float, pp_bytes: float, gain: float
+) -> None:
+    """96 GPUs on two minipods, 8 + 4 servers against 7 + 5, where a pipeline of 4 servers is in both: 0.5 to 5 %.
+
+    Uplinks are 8:1 and busy with another such gang. At 4:1 with three others it gains 0.26 and 0.66 %; alone, 0.
+    """
+    plan = plan_of(tp=8, dp=3, pp=4, order=1, dp_bytes=dp_bytes, pp_bytes=pp_bytes)
+    spec = TopologySpec("leaf-spine", oversubscription=8.0, **H100)
+
+    def iteration_s(first: int, others: int) -> float:
+        split, left, gangs = [first, 6, 6, 6][: 1 + others], [0, 26], []
+        for servers in split:
+            gang = [*range(left[0], left[0] + servers), *range(left[1], left[1] + 12 - servers)]
+            left = [left[0] + servers, left[1] + 12 - servers]
+            gangs.append(dict.fromkeys(gang, 8))
+        return compute_s + seconds(play("52x8/26", [plan] * len(gangs), gangs, spec), len(gangs))[0]
+
+    assert iteration_s(7, 0) == iteration_s(8, 0)
+    found = iteration_s(7, 1) / iteration_s(8, 1) - 1.0
+    assert 0.005 < found < 0.05
+    assert found == pytest.approx(gain, abs=0.0005)

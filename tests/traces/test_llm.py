@@ -223,6 +223,12 @@ def test_mixtures_of_experts_and_nvfp4_are_anchored_or_refused() -> None:
     assert "no row" in refused(make_run(own, "GB200", 256), 64)
 
 
+def test_a_gpu_type_without_fitted_rows_says_so() -> None:
+    best = best_plan(make_run("llama3.1-70b", "H200", 128), 16)
+    assert best is not None
+    assert best.basis == "± 15 %, with the efficiency of the H100"
+
+
 def test_fsdp_beyond_a_domain_needs_a_measured_row() -> None:
     measured = [o for o in plans("llama3.1-70b", 64, "GB200", 256, precision="FP8") if o.plan.sharding == "fsdp"]
     assert any(option.basis.startswith("anchored") for option in measured)

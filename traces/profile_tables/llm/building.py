@@ -48,7 +48,8 @@ def llm_profiles(requests: Sequence[Request]) -> Profiles:
     WorkloadError : an unknown name, or a request of which no gang size can run, with the arithmetic
     """
     types = tuple(dict.fromkeys(name for request in requests for name in request.gpu_types))
-    rows, measured, plans = [], [], []
+    rows, measured = [], []
+    plans: list[tuple[float, ...]] = []
     for index, request in enumerate(requests):
         told = request.batch, request.seq, request.precision, request.kind
         runs = {name: make_run(request.model, name, *told) for name in request.gpu_types}

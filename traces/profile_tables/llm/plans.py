@@ -124,7 +124,7 @@ def evaluate(run: Run, plan: Plan, release: str = "") -> Option:
             break
     if not reason:
         times, basis = timed(run, plan, release)
-        if basis != ROUGH or not (reason := needs_anchor(run, plan)):
+        if not basis.startswith(ROUGH) or not (reason := needs_anchor(run, plan)):
             return Option(plan, sum(times[:2]), *times[:2], used, basis)
     return Option(plan, math.inf, math.inf, math.inf, used, why_not=reason)
 
@@ -133,7 +133,8 @@ def timed(run: Run, plan: Plan, release: str = "", inside: int = 0) -> tuple[Tim
     """Return the times of an iteration, corrected by the nearest measured row, and how exact they are."""
     anchor = nearest(run, plan, release)
     if anchor is None:
-        return iteration(run, plan, inside), ROUGH
+        alike = "" if run.gpu.fitted_as == run.gpu.gpu else f", with the efficiency of the {run.gpu.fitted_as}"
+        return iteration(run, plan, inside), ROUGH + alike
     factor = correction(anchor)  # the measured time contains what the recipe recomputed
     compute, communication, *exposed = iteration(run, plan._replace(recompute="none"), inside)
     basis = f"anchored ({anchor.release}, {anchor.gpus} GPUs)"
