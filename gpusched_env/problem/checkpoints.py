@@ -13,19 +13,13 @@ __all__ = ["INTERVALS", "daly_s", "effective_ratio", "young_s"]
 
 
 def young_s(between_s: Numbers, cost_s: Numbers) -> np.ndarray:
-    """float64 [s]: time of progress between checkpoints that Young proposes (CACM 17, 1974): sqrt(2 w M).
-
-    Parameters
-    ----------
-    between_s : mean time M between two failures of the gang [s]
-    cost_s : time w without progress at each checkpoint [s]
-    """
+    """float64 [s]: Young's interval (CACM 17, 1974) for a mean time M between failures and a blocking cost w [s]."""
     interval: np.ndarray = np.sqrt(2.0 * np.asarray(cost_s, float) * np.asarray(between_s, float))
     return interval
 
 
 def daly_s(between_s: Numbers, cost_s: Numbers) -> np.ndarray:
-    """float64 [s]: Daly's interval (FGCS 22, 2006, equation 37); M if w >= 2 M. The parameters are those of Young's."""
+    """float64 [s]: Daly's interval (FGCS 22, 2006, equation 37); M if w >= 2 M. Intervals are times of progress."""
     between, cost = np.asarray(between_s, float), np.asarray(cost_s, float)
     ratio = np.minimum(cost / (2.0 * between), 1.0)
     interval: np.ndarray = young_s(between, cost) * (1.0 + np.sqrt(ratio) / 3.0 + ratio / 9.0) - cost
@@ -33,14 +27,9 @@ def daly_s(between_s: Numbers, cost_s: Numbers) -> np.ndarray:
 
 
 def effective_ratio(between_s: Numbers, cost_s: Numbers, recovery_s: Numbers, interval_s: Numbers) -> np.ndarray:
-    """float64: effective training time ratio of a gang that goes on after each failure, whose failures are exponential.
+    """float64: effective training time ratio with exponential failures, also while a gang recovers for R = recovery_s.
 
-    Daly's D / (M exp(R / M) (exp((D + w) / M) - 1)), where failures may come during a recovery as well.
-
-    Parameters
-    ----------
-    recovery_s : time R from a failure until progress begins again [s]
-    interval_s : time D of progress between two checkpoints [s]
+    Daly's D / (M exp(R / M) (exp((D + w) / M) - 1)), where D is the interval.
     """
     between, interval = np.asarray(between_s, float), np.asarray(interval_s, float)
     segments = arrays.exp((interval + cost_s) / between) - 1.0

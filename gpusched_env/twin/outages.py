@@ -64,7 +64,8 @@ def with_outages(
             closed = _merged([one for one in own if not one.drained], origin_s, last_s)
             drained = _merged([one for one in own if one.drained], origin_s, last_s)
             for hole in closed:
-                drained = [part for span in drained for part in _outside(span, hole)]
+                drained = [part for a, b in drained for part in ((a, min(b, hole[0])), (max(a, hole[1]), b))]
+                drained = [span for span in drained if span[0] < span[1]]
             for start_s, end_s in closed + drained:
                 spans.setdefault((start_s, end_s, (start_s, end_s) in drained), []).extend(number[node])
         reservations = tuple(
@@ -74,12 +75,6 @@ def with_outages(
         found.append(dataclasses.replace(pool, reservations=reservations))
     known = {name for pool in pools for name in pool.node_names}
     return tuple(found), sum(one.node not in known for one in outages)
-
-
-def _outside(span: tuple[float, float], hole: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the parts of a span before and after another one [s]."""
-    parts = (span[0], min(span[1], hole[0])), (max(span[0], hole[1]), span[1])
-    return [(start_s, end_s) for start_s, end_s in parts if start_s < end_s]
 
 
 def _merged(outages: Sequence[Outage], origin_s: float, last_s: float) -> list[tuple[float, float]]:

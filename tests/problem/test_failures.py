@@ -94,10 +94,8 @@ def test_a_file_of_outages(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [
-        ("4,1,2", "numbers from 0 to 3"), ("x,1,2", "write numbers"), ("1,5,5", "not after start_s"),
-        ("1,-1,5", "start_s"), ("2-1,1,2", "lower one first"),
-    ],
+    [("4,1,2", "numbers from 0 to 3"), ("x,1,2", "write numbers"), ("1,5,5", "not after start_s"),
+     ("1,-1,5", "start_s"), ("2-1,1,2", "lower one first")],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, line, told):
     path = tmp_path / "outages.csv"
