@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
+from gpusched_env.portable.arrays import mean, total
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.acceptance import Bound, Check
 from gpusched_env.traces.generators.llm_jobs import STATES
@@ -29,13 +31,13 @@ def measure(workload: Workload) -> dict[str, float]:
     jobs, queue = workload.jobs, workload.attributes["queue"]
     time = jobs["gpus"] * jobs["duration_s"]
     size = np.searchsorted(list(SIZES), jobs["gpus"], side="right") - 1
-    found = {"mean GPUs": float(jobs["gpus"].mean()), "median GPUs": float(np.median(jobs["gpus"]))}
+    found = {"mean GPUs": mean(jobs["gpus"].astype(float)), "median GPUs": float(np.median(jobs["gpus"]))}
     found["median run time [s]"] = float(np.median(jobs["duration_s"]))
     groups = {name: size == row for row, name in enumerate(NAMES)}
     groups |= {state.lower(): workload.attributes["status"] == state for state in STATES}
     groups |= {name: queue == name for name in ("pretrain", "evaluation")} | {"more than 8 GPUs": jobs["gpus"] > 8}
     for name, rows in groups.items():
-        found |= {f"{name}, of jobs": float(rows.mean()), f"{name}, of GPU time": float(time[rows].sum() / time.sum())}
+        found |= {f"{name}, of jobs": mean(rows.astype(float)), f"{name}, of GPU time": total(time[rows]) / total(time)}
     return found
 
 
@@ -57,7 +59,7 @@ def compare(measured: dict[str, float]) -> list[Check]:
 
     for name, (count, of_time) in zip(NAMES, SIZES.values(), strict=True):
         share = count / FIRST
-        error = (share * (1.0 - share) / FIRST) ** 0.5
+        error = math.sqrt(share * (1.0 - share) / FIRST)
         check("first 800", f"{name}, of jobs", share, Bound("absolute", round(2.0 * error, 3)))
         check("first 800", f"{name}, of GPU time", of_time, CLOSE)
     check("first 800", "mean GPUs", 19.71, Bound("relative", 0.1))
