@@ -53,6 +53,8 @@ def make_elastic(
     if workload.sizes is not None:
         raise WorkloadError(f"workload {workload.name!r}: its jobs are elastic already")
     jobs, own = workload.jobs, workload.profiles
+    if len(own.plans):
+        raise WorkloadError(f"workload {workload.name!r}: its profiles have plans; use rule 'plans' (plan_sizes)")
     sizes = size_range(least, int(jobs["gpus"].max()) if most is None else most, step)
     requests = list(zip(jobs["profile"].tolist(), jobs["gpus"].tolist(), strict=True))
     group_of = {request: number for number, request in enumerate(sorted(set(requests)))}
@@ -73,9 +75,8 @@ def make_elastic(
             count += 1
         options.append(pairs)
     profiles = Profiles(
-        np.concatenate(rows), np.concatenate(compute), own.gpu_types, own.measured, own.shaped, own.accumulation,
-        own.plans,
-    )  # fmt: skip
+        np.concatenate(rows), np.concatenate(compute), own.gpu_types, own.measured, own.shaped, own.accumulation
+    )
     table = Sizes.of_groups([group_of[request] for request in requests], options)
     return workload.unchecked_replace(profiles=profiles, sizes=table)
 

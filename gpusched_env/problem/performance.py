@@ -166,6 +166,8 @@ def class_paces(
             measured[place] = True
     if len(profiles.plans):
         plans = profiles.plans_of(classes)
+        # Times of gangs that train LLMs hold for the sizes of their plans only
+        compute[np.isin(classes[:, 0], profiles.plans["profile"])[:, None, None] & ~measured] = np.inf
         _refuse_wide_groups(plans, workload, cluster, network.tp_machines)
         for index, tier in np.argwhere((plans["gpus"] > 1)[:, None] & (np.arange(len(TIERS)) > MACHINE)).tolist():
             if topology is not None:

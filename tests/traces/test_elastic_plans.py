@@ -89,3 +89,12 @@ def test_a_change_of_the_division_costs_more_than_one_of_the_copies(profiles: Pr
 def test_jobs_without_plans_are_refused() -> None:
     with pytest.raises(WorkloadError, match="no profile has plans"):
         elastic_jobs(Workload.from_columns([0.0], [1], [1.0]), "plans")
+
+
+def test_sizes_without_a_plan_have_no_speed(profiles: Profiles) -> None:
+    """Neither the time of another size, nor a speed-up that nobody measured on such gangs."""
+    workload = Workload.from_columns([0.0], [24], iterations=[9.0], profiles=profiles)
+    with pytest.raises(WorkloadError, match="on 24 GPUs cannot run"):
+        Instance(Cluster.parse("16x8@H100"), workload)
+    with pytest.raises(WorkloadError, match="use rule 'plans'"):
+        elastic_jobs(workload, "amdahl")
