@@ -136,9 +136,8 @@ def timed(run: Run, plan: Plan, release: str = "", inside: int = 0) -> tuple[Tim
         alike = "" if run.gpu.fitted_as == run.gpu.gpu else f", with the efficiency of the {run.gpu.fitted_as}"
         return iteration(run, plan, inside), ROUGH + alike
     factor = correction(anchor)  # the measured time contains what the recipe recomputed
-    compute, communication, *exposed = iteration(run, plan._replace(recompute="none"), inside)
-    basis = f"anchored ({anchor.release}, {anchor.gpus} GPUs)"
-    return Times(factor * compute, factor * communication, *exposed), basis
+    parts = iteration(run, plan._replace(recompute="none"), inside)
+    return Times(*(factor * part for part in parts)), f"anchored ({anchor.release}, {anchor.gpus} GPUs)"
 
 
 def refused(run: Run, gpus: int, release: str = "") -> str:
