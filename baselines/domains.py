@@ -101,6 +101,7 @@ register_need("links", "links that gangs share", lambda one: one.topology is not
 register_need("gangs", "gangs of several sizes", lambda one: bool(np.ptp(one.workload.jobs["gpus"]) > 0))
 register_need("node-gangs", "gangs that fit on one node", _on_one_node)
 register_need("copies", "copies of jobs", lambda one: one.semantics.max_copies > 1)
+register_need("failures", "nodes or jobs that fail", lambda one: one.recovery is not None)
 register_need("sizes", "elastic jobs", lambda one: bool(one.sizes.elastic))
 register_need("deadlines", "deadlines", lambda one: one.workload.deadline_s is not None)
 register_need("estimates", "estimates of run times", lambda one: not np.isnan(one.workload.jobs["estimate_s"]).all())

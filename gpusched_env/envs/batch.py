@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -285,6 +286,13 @@ class Batch:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""
         return {name: self.__dict__[name] for name in _COPIED}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Batch:
+        """Copy the arrays; the names and sizes of what is observed never change."""
+        memo |= {id(one): one for one in (self._windows, self._axes, self._shapes, self._kinds, self.names)}
+        twin = type(self).__new__(type(self))
+        twin.__dict__ |= copy.deepcopy(self.__getstate__(), memo)
+        return twin
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

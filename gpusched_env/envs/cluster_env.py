@@ -487,9 +487,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         }
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClusterEnv:
-        """Copy the state of the run; scenario, instance, windows and the list of checked gangs are shared."""
+        """Copy the state of the run; scenario, instance, windows, options and the checked gangs are shared."""
         twin = type(self).__new__(type(self))
-        shared = self.scenario, self.windows, self.spec, self._checked_gangs
+        shared = self.scenario, self.windows, self._options, self.spec, self._checked_gangs
         memo |= {id(self): twin} | {id(one): one for one in shared}
         twin.__dict__ |= {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
         return twin

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.pseudonyms.words import NAME
 from gpusched_env.traces.parsing.slurm_fields import SLICE
 
 SHORTEST: Final = 16  # [byte] least length of a key; a shorter one can be found by trying
@@ -25,6 +24,8 @@ KEPT_ROLES: Final = ("partition", "qos", "type", "flavor", "model")  # roles who
 _TYPED: Final = re.compile(
     r"((?:gres[:/])?gpu:|gres/(?:mps|shard):)(?!no_consume(?:[:(]|$))(?!\d+[kmg]?(?:$|\())([\w.+-]+)(.*)", re.I
 )
+# Names that are kept by design have no blanks and no signs of other texts
+NAME: Final = re.compile(r"[\w.+*-]+(?:,\s*[\w.+*-]+)*|")
 _UID: Final = re.compile(r"\(\d+\)$", re.ASCII)
 TOP: Final = "root"  # Slurm's own account, which keeps its name
 # Task, part and step of a job; another text behind a number could be a name

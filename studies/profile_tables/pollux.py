@@ -23,7 +23,7 @@ from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.goodput import gain
 from gpusched_env.traces.profile_tables.steps import NODE_GPUS, UNITS, StepTable, placement_of
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux
+from studies.profile_tables.throughput_fitting import fit_pollux
 
 # Bytes of all gradients in single precision, and bytes of the largest tensor / bytes of all tensors. Both are computed
 # from the definitions of the models (petuum/adaptdl, branch osdi21-artifact, benchmark/models): BERT-base with a head

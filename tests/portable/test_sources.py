@@ -19,7 +19,6 @@ FREE = (
     "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
     "agents/learned_timers.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
-    "traces/profile_tables/throughput_fitting.py",  # a solver is not portable; who uses a fit rounds it
 )  # fmt: skip
 ELEMENTARY = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "float_power", "sin", "cos", "tan", "tanh",

@@ -24,11 +24,11 @@ from gpusched_env.traces import assign_profiles
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, IterationTime, RingThroughput, Throughput
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 from studies.profile_tables import pollux
 from studies.profile_tables.__main__ import Settings, main
 from studies.profile_tables.fitting import fit_table
 from studies.profile_tables.pollux import _measurements, held_out_errors
+from studies.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
 APPLICATIONS = ["bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"]
 SCALABILITY = "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"

@@ -9,7 +9,6 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import KEPT_ROLES, Pseudonyms
-from gpusched_env.pseudonyms.words import LISTED, entries, fits
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD
 from gpusched_env.traces.slurm_files.gres import NO_GRES
@@ -17,6 +16,7 @@ from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.traces.slurm_files.json_tables import is_json
 from gpusched_env.traces.slurm_files.kinds import DEFAULT, table_rows
 from gpusched_env.traces.slurm_files.lines import Pairs, logical_lines, pairs_of, shown_records
+from tools.pseudonyms.words import LISTED, entries, fits
 
 # Key whose value is kept if it has the form of its kind -> the kind, one of PATTERNS, or of a role of KEEP
 KEPT: Final = {

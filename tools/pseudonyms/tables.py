@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.pseudonyms.names import Pseudonyms
-from gpusched_env.pseudonyms.words import fits
 from gpusched_env.support.files import whole
 from gpusched_env.traces.parsing.dependencies import rename_jobs, well_formed, without_fate
 from gpusched_env.traces.parsing.detection import bar_columns
@@ -22,6 +21,7 @@ from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.squeue import squeue_rows
 from gpusched_env.twin.waiting_reasons import HELD, WAITS, kind_of
 from tools.pseudonyms.slurm_files import gpu_entries, known_resources, plain, refuse_json, told_word
+from tools.pseudonyms.words import fits
 
 # Our name of a column -> its header; columns without a name of ours are left out
 HEADERS: Final = {

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.pseudonyms.names import KEPT_ROLES, Pseudonyms
-from gpusched_env.pseudonyms.words import KUBERNETES
 from gpusched_env.support.files import whole
 from gpusched_env.traces.formats.slurm import sacct_columns
 from gpusched_env.traces.kubernetes.nodes import RACKS, REPLICAS
@@ -39,6 +38,7 @@ from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.traces.slurm_files.kinds import kind_of
 from tools.pseudonyms.slurm_files import Rewriter, known_resources, plain, refuse_json, told_word
+from tools.pseudonyms.words import KUBERNETES
 
 NAMES: Final = {"user": "user", "account": "account", "cluster": "cluster", "reservation": "reservation"}
 IDS: Final = ("jobid", "jobidraw")

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, WIDER, RingThroughput, Throughput
-from gpusched_env.traces.profile_tables.throughput_fitting import fit_pollux, fit_throughput
+from studies.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 from studies.reproduce.testbeds.reading import Columns, Measured, Points, UnplayableError
 
 SETTINGS: Final = ("machines", "gpus", "batch", "placement")

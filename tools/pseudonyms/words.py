@@ -58,8 +58,6 @@ PATTERNS: Final = {
 }
 # Kinds whose values are lists with commas; an entry of another form is left out
 LISTED: Final = ("parameter", "select", "flag", "resource", "gpu")
-# Names that are kept by design have no blanks and no signs of other texts
-NAME: Final = re.compile(r"[\w.+*-]+(?:,\s*[\w.+*-]+)*|")
 # Key -> words of Kubernetes, Kueue and Volcano
 KUBERNETES: Final = {key: frozenset(words.split()) for key, words in _WORDS["kubernetes"].items()}
 
