@@ -273,6 +273,7 @@ def test_one_plan_for_all_gpu_types() -> None:
         ({"gpu_types": ("V100",)}, "unknown GPU type 'V100'"),
         ({"precision": "FP16"}, "unknown precision 'FP16'"),
         ({"gpu_types": ("A100-80",), "precision": "FP8"}, "A100-80 has no FP8 units: use BF16"),
+        ({"precision": "MXFP8"}, "H100 has no MXFP8 units: use BF16 or FP8"),
         ({"kind": "dpo"}, "unknown kind of training 'dpo'"),
         ({"batch": 0}, "give at least 1"),
         ({"gpus": (0,)}, "give 1 to"),

@@ -141,11 +141,11 @@ class Gpu(NamedTuple):
         """Return the peak rate [FLOP/s]; WorkloadError: the GPU has no units of this precision."""
         if precision not in PRECISIONS:
             raise WorkloadError(unknown_name("precision", precision, PRECISIONS))
-        peak = float(getattr(self, PRECISIONS[precision]))
-        if not peak:
-            able = [name for name, column in PRECISIONS.items() if getattr(self, column)]
+        # MXFP8 came with the units of FP4
+        able = [n for n, column in PRECISIONS.items() if getattr(self, column) and (n != "MXFP8" or self.fp4_tflops)]
+        if precision not in able:
             raise WorkloadError(f"{self.gpu} has no {precision} units: use {' or '.join(able)}")
-        return peak * 1e12
+        return float(getattr(self, PRECISIONS[precision])) * 1e12
 
 
 @cache
