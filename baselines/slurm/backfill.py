@@ -76,7 +76,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         begin_nodes(plan)
     elif m["divided"]:
         begin_cells(sim, plan)
-    elif w["closings"] > 0:
+    elif w["node_sets"] > 0:
         plan.free[0] -= failed_gpus(sim)
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]

@@ -146,7 +146,7 @@ def digests() -> list[str]:
     """Digests of runs with failures, also taken in plain Python."""
     instance = random_instance(5, 12, Cluster.parse("4x4"), detection_s=30.0, checkpoint_interval_s=60.0)
     instance.outages = random_outages(4, 4, 2000.0)
-    return [simulate(instance, make_scheduler(name)).digest() for name in ("fifo", "srtf", "tiresias")]
+    return [simulate(instance, make_scheduler(name)).digest() for name in ("fifo", "srtf", "tiresias", "slurm")]
 
 
 def test_plain_python_gives_the_same_logs() -> None:
