@@ -25,15 +25,16 @@ SMALL_NAME = "40 network-sensitive gangs on 16 GPUs in two racks"
 TENANTS_NAME = "40 gangs of three tenants on 16 GPUs in two racks"
 
 
-def _small() -> Scenario:
+def _small(max_gpus: int = 8) -> Scenario:
     scenario = get_scenario("dally-poisson-v1")
-    jobs = dataclasses.replace(scenario.workload, jobs=40, load=0.9, max_gpus=8)
+    jobs = dataclasses.replace(scenario.workload, jobs=40, load=0.9, max_gpus=max_gpus)
     return scenario.replace(name=SMALL_NAME, groups=(NodeGroup(4, 4, nodes_per_rack=2),), workload=jobs)
 
 
 def _tenants() -> Scenario:
+    # No gang is larger than the quota of its tenant, which hived would refuse.
     tree = (Tenant("a", quota=8, demand=3.0), Tenant("b", quota=4, demand=1.0), Tenant("c", quota=4, demand=1.0))
-    return _small().replace(name=TENANTS_NAME, tenants=Tenants(tree))
+    return _small(max_gpus=4).replace(name=TENANTS_NAME, tenants=Tenants(tree))
 
 
 def _scenario_name(baseline: Baseline) -> str:
