@@ -70,9 +70,9 @@ def few_jobs(name: str) -> Any:
 
 
 def test_by_hand(tmp_path: Path) -> None:
-    """Three machines of two GPUs. Gang of 4: 100 iterations of 0.6 s, 0.6 of it compute; with its start of 5 s, from 10 to 75 s.
+    """Three machines of two GPUs. Gang of 4: 100 iterations of 0.6 s, 0.6 of it compute, from 10 to 75 s.
 
-    2 GPUs idle for these 65 s, and sleep after 40 s.
+    Its start takes 5 s. 2 GPUs idle for 65 s, and sleep after 40 s.
     """
     rows = [dict(name="m", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=1.0, overlap=1.0, compute_s=0.6)]
     workload = Workload.from_columns([10.0], [4], iterations=[100.0], profiles=Profiles.from_rows(rows))

@@ -13,9 +13,13 @@ import numpy as np
 from max_min_reference import max_min_rates
 
 from gpusched_env.network.ecmp import path_hash
-from gpusched_env.portable.keys import rounded_key
 
 Array = np.ndarray[Any, Any]
+
+
+def rounded(value: float) -> float:
+    """Ten decimal digits: sums in another order tie. That keys are rounded is our choice, not the paper's."""
+    return float(f"{value:.9e}")
 
 
 def lost(gang: Any, duty: float) -> float:
@@ -29,14 +33,14 @@ def priorities(gangs: list[Any]) -> tuple[Array, Array]:
     transfer = np.array([gang.wire_bytes / gang.solo_Bps for gang in gangs])
     compute = np.array([gang.compute_s * len(gang.gpus) for gang in gangs])
     intensity = compute / transfer
-    most = int(np.argmax([rounded_key(gang.wire_bytes * len(gang.gpus)) for gang in gangs]))
+    most = int(np.argmax([rounded(gang.wire_bytes * len(gang.gpus)) for gang in gangs]))
     duty = [gang.duty for gang in gangs]
     keys = intensity.copy()
     for i, gang in enumerate(gangs):
         if i != most and intensity[i] > 0:
             own, other = transfer[i] * lost(gang, duty[most]), transfer[most] * lost(gangs[most], duty[i])
             keys[i] *= own / other if other > 0 else np.inf if own > 0 else 1.0
-    return np.array([rounded_key(key) for key in keys]), intensity
+    return np.array([rounded(key) for key in keys]), intensity
 
 
 def levels_of(gangs: list[Any], linked: Array, levels: int, seed: int) -> Array:
@@ -58,7 +62,7 @@ def levels_of(gangs: list[Any], linked: Array, levels: int, seed: int) -> Array:
         placed = edges[np.ix_(order, order)]
         for begins in itertools.combinations_with_replacement(range(len(gangs)), levels - 1):
             ends = [0, *begins, len(gangs)]
-            cost = rounded_key(sum(placed[a:b, a:b].sum() for a, b in itertools.pairwise(ends)))
+            cost = rounded(sum(placed[a:b, a:b].sum() for a, b in itertools.pairwise(ends)))
             if cost < best:
                 best, found = cost, np.empty(len(gangs), int)
                 for level, (a, b) in enumerate(itertools.pairwise(ends)):

@@ -14,6 +14,8 @@ from gpusched_env.traces.profile_tables.llm.memory import memory, why_not
 from gpusched_env.traces.profile_tables.llm.quantities import KINDS, Model, find_gpu, find_model
 from gpusched_env.traces.profile_tables.llm.times import Plan, Run, Times, iteration
 
+__all__ = ["timed"]
+
 TENSOR: Final = (1, 2, 4, 8)
 CONTEXTS: Final = (1, 2, 4, 8, 16, 32, 64, 128)
 MICRO: Final = (1, 2, 4, 8)  # [sequence] of a micro batch
