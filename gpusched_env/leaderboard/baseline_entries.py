@@ -87,6 +87,7 @@ FOLDER: Final = Path(__file__).parent / "baselines"
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # the licence of the repository
 MANY: Final = "makes so many decisions that no entry was made while entries held decisions"
+NEW: Final = "is newer than the entries; python -m tools entries --schedulers plays it in a clone"
 # (track, scheduler) -> reason, for schedulers and agents that fit a track but have no entry in the package
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
@@ -102,6 +103,7 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("network-v1", MANY, "themis"),
         ("heterogeneous-v1", MANY, "themis"),
         ("tenants-v0", MANY, "las las-2d tiresias-g themis-lite dally"),
+        *((track.name, NEW, "arnold hived meta-rsc") for track in TRACKS),
     )
     for name in names.split()
 }

@@ -92,6 +92,15 @@ def test_a_file_of_outages(tmp_path):
     assert scenario.fingerprint() != before
 
 
+@pytest.mark.parametrize("line", ["0,1", "0,1,2,a,b"])
+def test_lines_of_another_length_are_no_outages(tmp_path, line):
+    """A line that was cut could mean that a node never comes back."""
+    path = tmp_path / "outages.csv"
+    path.write_text(f"node,start_s,end_s,cause\n0,5,,x\n{line}\n")
+    with pytest.raises(ScenarioError, match="line 3.*another number of fields"):
+        Failures(rate=0.0, path=str(path)).draw(0, get_scenario("tiny-v1").cluster, 1e6)
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [("4,1,2", "numbers from 0 to 3"), ("x,1,2", "write numbers"), ("1,5,5", "not after start_s"),

@@ -97,7 +97,7 @@ def test_shared_arrays_are_read_only() -> None:
     shared = [cluster.nodes, cluster.racks, cluster.slots, cluster.slot_gpus, cluster.node_of_gpu]
     shared += [array for table in profiles for array in vars(table).values() if isinstance(array, np.ndarray)]
     shared += [getattr(handle, name) for handle in handles for name in handle.fields]
-    assert len(shared) == 5 + 3 * 5 + 3 * 8 + 3
+    assert len(shared) == 5 + 3 * 6 + 3 * 8 + 3
     assert not any(array.flags.writeable for array in shared)
     assert mix_profiles() is mix_profiles()
     assert Profiles.unit() is Profiles.unit("V100") is not Profiles.unit("K80")

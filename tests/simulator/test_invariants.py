@@ -24,7 +24,7 @@ from gpusched_env.core.refusals import (
     SPLITS_PART,
 )
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
-from gpusched_env.event_log import COMPLETE, EVENT_KINDS, REFUSE, RESIZE
+from gpusched_env.event_log import COMPLETE, EVENT_KINDS, FAIL, REFUSE, RESIZE
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
 from gpusched_env.problem.cluster import Cluster
@@ -33,7 +33,7 @@ from gpusched_env.simulator import PLACEMENT_RULES, Decision, Lease, Outcome, Pr
 from gpusched_env.support.units import LATEST_S
 
 CLUSTERS = [Cluster.parse("1x4"), Cluster.parse("4x4/2"), two_types(), two_types((3, 2), (2, 5), 2)]
-MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers", "fastest-type", "fork")
+MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers", "fastest-type", "fork", "rails")
 
 
 def draw_instance(rng: np.random.Generator) -> Instance:
@@ -210,9 +210,9 @@ def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
     # here every job runs on every type (else: tests/problem/test_gpu_types.py),
     # none shares GPUs (else: tests/simulator/test_sharing.py), and none is elastic
     # (else: tests/simulator/test_elastic.py), refused (else: tests/problem/test_deadlines.py) or in parts
-    # (else: tests/simulator/test_node_counts.py)
+    # (else: tests/simulator/test_node_counts.py), and none fails (else: tests/core/test_failures.py)
     elsewhere = (
         CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED, SPLITS_PART
     )  # fmt: skip
     assert seen == set(REFUSALS) - {REFUSALS[code] for code in elsewhere}
-    assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE, REFUSE}
+    assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE, REFUSE, FAIL}

@@ -156,7 +156,8 @@ def test_every_rule_keeps_parts_whole_and_starts_all_jobs(rule: str, drawn: list
     assert_kept(instance, log)
 
 
-@pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith("learned")])
+# cells of hived are of equal servers
+@pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith(("learned", "hived"))])
 @settings(max_examples=8, deadline=None)
 @given(drawn=jobs)
 def test_every_scheduler_keeps_parts_whole_and_starts_all_jobs(name: str, drawn: list[Any]) -> None:

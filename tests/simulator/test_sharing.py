@@ -185,7 +185,7 @@ def test_random_play_meets_every_refusal_of_sharing() -> None:
     seen: set[str] = set()
     most = {2: 0, 3: 0}
     steps: set[int] = set()
-    for seed in range(12):
+    for seed in range(24):
         limit = 2 + seed % 2
         instance, simulation, _, reasons = play(seed, limit, 60)
         seen |= reasons

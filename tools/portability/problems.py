@@ -8,6 +8,7 @@ from typing import Any, Final
 from gpusched_env.baselines import list_baselines
 from gpusched_env.baselines.domains import needs_met
 from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.energy import Energy
 from gpusched_env.scenarios import Scenario, get_scenario
 
 SEED: Final = 200_000
@@ -30,6 +31,7 @@ KINDS: Final = {
     "sizes and types": ("sia-hetero-v0", 8, 3),
     "deadlines": ("slo-v0", 20, 4),
     "tenants": ("cohort-256-v0", 60, 8),
+    "plans": ("llm-1024-h100-v0", 40, 2),  # of gangs that train LLMs; nodes fail, and energy is metered
 }
 # Variants with arithmetic that the registered schedulers do not use.
 MORE: Final = {
@@ -76,6 +78,7 @@ ENVIRONMENTS: Final = (
     "gpusched/DelayTimers-v0",
     "gpusched/Elastic-v0",
     "gpusched/Tenants-v0",
+    "gpusched/Pretraining-v0",
 )
 # Together these use every kind of action, observation and reward: name -> the kind of scenario, the number of its jobs
 # that are played, and arguments of gpusched/Cluster-v0.
@@ -131,6 +134,10 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
     )),
     "tenants": ("tenants", 12, dict(queue_window=4, running_window=2)),
     "limits": ("tenants", 20, dict(queue_window=6, running_window=4, tenant_window=3, limits=True, migration=True)),
+    "plans": ("plans", 12, dict(
+        queue_window=4, running_window=2, rules=("rails", "steady"), extras=("crashes",),
+        reward={"jct": 1.0, "energy": 0.5, "cost": 0.1, "carbon": 0.1},
+    )),
     "resizes": ("sizes", 8, dict(
         queue_window=4, running_window=4, rules=("pack", "random", "rack"), sizes=(1, 2, 3, 6, 12, 16, 48),
         least_run_s=0.0,
@@ -146,6 +153,8 @@ def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
     if kind == "overlap":  # compute hides part of the communication, and links are shared
         workload = dataclasses.replace(workload, profiles="pollux")
         scenario = scenario.replace(groups=(NodeGroup(32, 8, "T4", nodes_per_rack=8),))
+    if kind == "plans":
+        scenario = scenario.replace(energy=Energy(price="0.2", carbon="400"))
     return scenario.replace(workload=workload, tracked_window=None)
 
 

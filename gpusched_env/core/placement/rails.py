@@ -1,14 +1,15 @@
 """The placement rule "rails": whole aligned blocks of GPUs, so that groups of ranks keep their domain and their rails.
 
-A block has gcd(gang, GPUs of the machine) GPUs and begins at a multiple of its size. So GPU i of one machine talks to
-GPU i of another one: on one rail. A gang of several machines has as many GPUs on each, if enough are free.
+A block has gcd(gang, GPUs of the machine) GPUs and begins at a multiple of its size; of a job that demands a number of
+nodes, its part counts as the gang. So GPU i of one machine talks to GPU i of another one: on one rail. A gang of several
+machines has as many GPUs on each, if enough are free.
 """
 
 from __future__ import annotations
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.rules import placement_rule
-from gpusched_env.core.placement.taking import FREE, NO_LIMIT, packs_better, take_this
+from gpusched_env.core.placement.taking import FREE, NO_LIMIT, in_parts, packs_better, take_this
 from gpusched_env.core.state import Run
 
 
@@ -21,9 +22,9 @@ def _common(one: int, other: int) -> int:
 
 
 @kernel
-def _blocks(sim: Run, node: int, gang: int, most: int, at: int) -> int:
+def _blocks(sim: Run, node: int, unit: int, most: int, at: int) -> int:
     """Return the GPUs of the free blocks of a machine, at most ``most``; with ``at`` >= 0, also reserve them there."""
-    size = _common(gang, sim.nodes[node]["gpus"])
+    size = _common(unit, sim.nodes[node]["gpus"])
     found = 0
     if sim.free[node] < size:
         return 0
@@ -40,20 +41,20 @@ def _blocks(sim: Run, node: int, gang: int, most: int, at: int) -> int:
 
 
 @kernel
-def _room(sim: Run, begin: int, end: int, gang: int, most: int) -> int:
+def _room(sim: Run, begin: int, end: int, unit: int, most: int) -> int:
     """Add up the GPUs of the free blocks of ``nodes[begin:end]``, at most ``most`` of each."""
     room = 0
     for node in range(begin, end):
-        room += _blocks(sim, node, gang, most, -1)
+        room += _blocks(sim, node, unit, most, -1)
     return room
 
 
 @kernel
-def _best(sim: Run, begin: int, end: int, gang: int, left: int, most: int) -> int:
+def _best(sim: Run, begin: int, end: int, unit: int, left: int, most: int) -> int:
     """Find the machine of ``nodes[begin:end]`` whose blocks hold ``left`` GPUs most tightly, else that with most."""
     best, best_room = begin, 0
     for node in range(begin, end):
-        room = _blocks(sim, node, gang, most, -1)
+        room = _blocks(sim, node, unit, most, -1)
         if room > 0 and packs_better(room, best_room, left):
             best, best_room = node, room
     return best
@@ -76,28 +77,29 @@ def _even_share(sim: Run, gang: int) -> int:
 def place_on_rails(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
     """Place a gang in whole aligned blocks on the tightest tier that has enough of them."""
     nodes = sim.world["nodes"]
+    unit = sim.parts[kind]["gpus"] if in_parts(sim, kind) else gang  # no more of a machine may be visible
     most = _even_share(sim, gang)
-    if _room(sim, 0, nodes, gang, most) < gang:
+    if _room(sim, 0, nodes, unit, most) < gang:
         most = NO_LIMIT
-    if most == NO_LIMIT and _room(sim, 0, nodes, gang, most) < gang:
+    if most == NO_LIMIT and _room(sim, 0, nodes, unit, most) < gang:
         return at
-    node = _best(sim, 0, nodes, gang, gang, NO_LIMIT)
-    if _blocks(sim, node, gang, gang, -1) == gang:
-        return at + _blocks(sim, node, gang, gang, at)
+    node = _best(sim, 0, nodes, unit, gang, NO_LIMIT)
+    if _blocks(sim, node, unit, gang, -1) == gang:
+        return at + _blocks(sim, node, unit, gang, at)
     left = gang
     while left > 0:
         chosen, room_there = 0, 0
         for rack in range(sim.world["racks"]):
             first = sim.racks[rack]["first_node"]
-            room = _room(sim, first, first + sim.racks[rack]["nodes"], gang, most)
+            room = _room(sim, first, first + sim.racks[rack]["nodes"], unit, most)
             if room > 0 and packs_better(room, room_there, left):
                 chosen, room_there = rack, room
         begin = sim.racks[chosen]["first_node"]
         end = begin + sim.racks[chosen]["nodes"]
         stop = left - min(left, room_there)
         while left > stop:
-            node = _best(sim, begin, end, gang, left - stop, most)
-            taken = _blocks(sim, node, gang, min(left - stop, most), at)
+            node = _best(sim, begin, end, unit, left - stop, most)
+            taken = _blocks(sim, node, unit, min(left - stop, most), at)
             at += taken
             left -= taken
     return at
