@@ -13,6 +13,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import COMPLETE, EVENT_KINDS, LEASE_END, PREEMPT, START, EventLog
 from gpusched_env.metrics import validate
+from gpusched_env.problem.failures import Failures
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
@@ -37,6 +38,7 @@ RUNS = {  # (scenario, scheduler): leases, rounds, links, sharing, sizes, copies
     "sizes": ("pollux-64-v0", "tiresias-elastic", {}),
     "refusals": ("slo-v0", "edf-admission", {}),
     "copies": ("hadare-lab-v0", "hadare", {}),
+    "failures": ("philly-64-v1", "srtf", {"checkpoint_interval_s": 900.0, "detection_s": 60.0}),
 }
 # Mutants that are valid logs of other decisions: a log does not tell leases, and a job may be refused at any moment.
 VALID = {("lease-end", change) for change in ("dropped", "doubled later", "later", "earlier")}
@@ -50,6 +52,8 @@ def played(name: str) -> tuple[Instance, EventLog]:
     if problem.workload.jobs is None or problem.workload.jobs > 3 * JOBS:
         problem = problem.replace(workload=dataclasses.replace(problem.workload, jobs=JOBS))
     problem = problem.replace(semantics=dataclasses.replace(problem.semantics, **rules))
+    if name == "failures":
+        problem = problem.replace(failures=Failures(rate=8_000.0, repair_s=600.0))
     instance = problem.instance(200_000)
     log = simulate(instance, make_scheduler(scheduler))
     validate(instance, log)
