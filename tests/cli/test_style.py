@@ -20,9 +20,10 @@ from code_blocks import blocks_of
 from typer.testing import CliRunner, Result
 
 import gpusched_env.cli
-from gpusched_env.cli import app
+from gpusched_env.cli import app, reproducing
 from gpusched_env.evaluation import evaluate
 from gpusched_env.support.commands import GONE, MOVED, RENAMED, Command, Group
+from studies.reproduce import command
 from tests.docs.test_code import PAGES
 
 FOLDER = Path(gpusched_env.cli.__file__).parent
@@ -53,7 +54,9 @@ def options(command: Any) -> dict[str, Any]:
 
 
 def shows_tables(function: Any) -> bool:
-    """Whether a command, or a function of the same module that it calls, calls ``show``."""
+    """Whether a command, or a function of the same module that it calls, calls ``show``; of a clone's, its body."""
+    if inspect.getsourcefile(function) == reproducing.__file__:
+        function = command.play
     functions = {
         node.name: {
             call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,15 +1,15 @@
 """The placement rule "rails": whole aligned blocks of GPUs, so that groups of ranks keep their domain and their rails.
 
 A block has gcd(gang, GPUs of the machine) GPUs and begins at a multiple of its size; of a job that demands a number of
-nodes, its part counts as the gang. So GPU i of one machine talks to GPU i of another one: on one rail. A gang of several
-machines has as many GPUs on each, if enough are free.
+nodes, its part counts as the gang. So GPU i of one machine talks to GPU i of another one: on one rail. A gang of
+several machines has as many GPUs on each, if enough are free.
 """
 
 from __future__ import annotations
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.rules import placement_rule
-from gpusched_env.core.placement.taking import FREE, NO_LIMIT, in_parts, packs_better, take_this
+from gpusched_env.core.placement.taking import FREE, NO_LIMIT, RESERVED, in_parts, packs_better, take_this
 from gpusched_env.core.state import Run
 
 
@@ -24,11 +24,15 @@ def _common(one: int, other: int) -> int:
 @kernel
 def _blocks(sim: Run, node: int, unit: int, most: int, at: int) -> int:
     """Return the GPUs of the free blocks of a machine, at most ``most``; with ``at`` >= 0, also reserve them there."""
+    begin, end = sim.nodes[node]["first_gpu"], sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"]
     size = _common(unit, sim.nodes[node]["gpus"])
     found = 0
     if sim.free[node] < size:
         return 0
-    for first in range(sim.nodes[node]["first_gpu"], sim.nodes[node]["first_gpu"] + sim.nodes[node]["gpus"], size):
+    if at < 0 and most < NO_LIMIT:  # the gang may have got GPUs here already
+        for gpu in range(begin, end):
+            most -= sim.holder[gpu] == RESERVED
+    for first in range(begin, end, size):
         is_free = found < most
         for gpu in range(first, first + size):
             is_free = is_free and sim.holder[gpu] == FREE
@@ -99,7 +103,7 @@ def place_on_rails(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
         stop = left - min(left, room_there)
         while left > stop:
             node = _best(sim, begin, end, unit, left - stop, most)
-            taken = _blocks(sim, node, unit, min(left - stop, most), at)
+            taken = _blocks(sim, node, unit, min(left - stop, _blocks(sim, node, unit, most, -1)), at)
             at += taken
             left -= taken
     return at
