@@ -32,7 +32,8 @@ def pair_rows(path: Path, needed: Sequence[str], instead: Sequence[str] = ()) ->
                     raise ScenarioError(f"{path}, line 1: {told}: the header must name {names}")
             for row in rows:
                 if None in row or None in row.values():
-                    raise ScenarioError(f"{path}, line {rows.line_num}: it has another number of fields than line 1")
+                    wrong = next((f"ends before {name!r}" for name, text in row.items() if text is None), "is longer")
+                    raise ScenarioError(f"{path}, line {rows.line_num}: it {wrong}; write as many fields as in line 1")
                 plain = {name: (text or "").strip() for name, text in row.items() if isinstance(name, str)}
                 yield f"{path}, line {rows.line_num}", plain
     except (OSError, UnicodeDecodeError, csv.Error) as error:

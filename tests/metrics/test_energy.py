@@ -284,7 +284,7 @@ def test_wrong_energy(tmp_path: Path) -> None:
             Energy(**fields).meters  # noqa: B018
     table = tmp_path / "w.csv"
     for rows, told in (
-        ("V100,1,2", "'computing_w': ''"),
+        ("V100,1,2", "it ends before 'computing_w'"),
         ("V100,1,2,-3", "-3"),
         ("V100,1,2,3\nV100,1,2,3", "given already"),
     ):
