@@ -87,7 +87,8 @@ WANTED = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is writte
         ("model_a,model_b\n", "line 1: no column 'ratio'"),
         ("model_a,model_b,ratio\n", "no row below the header"),
         ("model_a,model_b,ratio\na,b,0.5\na,,0.5\n", "line 3, field 'model_b' is empty"),
-        ("model_a,model_b,ratio\na,b\n", "line 2, field 'ratio' is empty"),
+        ("model_a,model_b,ratio\na,b,\n", "line 2, field 'ratio' is empty"),
+        ("model_a,model_b,ratio\na,b\n", "line 2: it ends before 'ratio'; write as many fields as in line 1"),
         *(
             (f"model_a,model_b,ratio\na,b,{text}\n", f"line 2, field 'ratio': {text!r}: expected {WANTED}")
             for text in ("fast", "nan", "0", "-1", "0_1", "1e999", "1.8")
