@@ -1,1 +1,1 @@
-"""Logs that tell users and time limits: what is a scheduler worth that learns from the jobs that have ended?"""
+"""Is a scheduler better that learns from ended jobs, on logs that tell users and time limits? See README.md."""

@@ -1,0 +1,109 @@
+"""The rivals of the study, tuned on its training windows: baselines without run times, and with predictors of them.
+
+``rivals.json`` has the parameters that were found. ``python -m studies.known_users.rivals USERS`` finds them again
+(extra ``tuning``).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import whole
+from studies.known_users.windows import REPORTED, list_windows
+from studies.unseen_logs.rivals import RIVALS as UNSEEN
+from studies.unseen_logs.rivals import Choice, Rival, tune
+from studies.unseen_logs.scores import score
+from studies.unseen_logs.windows import TRAINING
+
+TRIALS: Final = 250  # of a rival at most
+SLOW: Final = {"las": 60, "las-2d": 60, "delay-zaharia": 4, "gandiva-lite": 1}  # fewer trials, of rivals far behind
+# Quantiles 0.025, 0.075, ... of the GPU times of the training windows' jobs [GPU s], as past sizes for Gittins indices.
+SIZES: Final = (
+    "24/48/77/120/186/304/480/782/1320/1860/3150/4980/8330/14600/23900/39400/59200/104000/227000/608000"
+)  # fmt: skip
+NO_HISTORY: Final = "nothing"
+# Schedulers that read run times -> parameters that are tuned besides the estimator.
+READERS: Final[dict[str, dict[str, Choice]]] = {
+    name: {"placement": ("pack", "consolidate")} for name in ("sjf", "ssf", "srtf", "srsf", "fifo-easy")
+}
+# What jobs tell -> estimators that differ there. "user" is the limit that doubles when a job passes it.
+ESTIMATORS: Final = {
+    "limits": ("user", "limit", "quantile", "recency"),
+    "users": ("quantile", "recency"),
+    NO_HISTORY: ("none",),
+}
+
+
+def without_history() -> Iterator[Rival]:
+    """Yield the rivals that read no run times."""
+    for rival in UNSEEN:
+        yield replace(rival, trials=min(rival.trials, SLOW.get(rival.name, TRIALS)))
+        if rival.name == "tiresias-g":
+            yield replace(rival, name=f"tiresias-g:history={SIZES}", trials=TRIALS)
+
+
+def with_predictor(told: str) -> Iterator[Rival]:
+    """Yield the rivals with each estimator that plays where jobs tell this, a key of ESTIMATORS."""
+    for name, ranges in READERS.items():
+        for estimator in ESTIMATORS[told]:
+            yield Rival(f"{name}:estimator={estimator}", ranges, 4)
+
+
+def tuned(told: str) -> dict[str, str]:
+    """Return the tuned spec of every rival where jobs tell this, by its name."""
+    text = resources.files(__package__).joinpath("rivals.json").read_text(encoding="utf-8")
+    return {name: one["spec"] for name, one in json.loads(text)[told].items()}
+
+
+def mean_jct_s(spec: str, instance: Instance) -> float:
+    """Return the mean JCT of the scored jobs of a window [s]."""
+    return score(make_scheduler(spec), instance, REPORTED).mean_jct_s
+
+
+@dataclass
+class Settings:
+    """Tune the rivals again."""
+
+    users: Annotated[Path, typer.Argument()]
+    """Folder of the logs."""
+    told: Sequence[str] = tuple(ESTIMATORS)
+    """What the jobs tell."""
+    only: Sequence[str] = ()
+    """Names of rivals; the others keep their entries."""
+    without_history_only: bool = False
+    """Only rivals without run times."""
+    output: Path = Path(str(resources.files(__package__))) / "rivals.json"
+    """File to write."""
+
+
+def main(options: Settings) -> None:
+    """Write ``rivals.json``."""
+    known: dict[str, dict[str, Any]] = {}
+    if options.output.is_file():
+        known = json.loads(options.output.read_text(encoding="utf-8"))
+    for told in options.told:
+        problems = [window.instance(window.workload(options.users, told)) for window in list_windows(TRAINING)]
+        predictors = () if options.without_history_only else with_predictor(told)
+        for rival in (*(without_history() if told == NO_HISTORY else ()), *predictors):
+            if options.only and rival.name.partition(":")[0] not in options.only:
+                continue
+            begun = time.process_time()
+            found = known.setdefault(told, {})[rival.name] = tune(rival, problems, mean_jct_s)
+            print(told, rival.name, found, f"{time.process_time() - begun:.0f} CPU s", flush=True)
+            with whole(options.output) as partial:
+                partial.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run_script(main)
