@@ -1,4 +1,4 @@
-"""The agent beside its former self on logs of GPU clusters, which tell no users: the windows of ``studies/unseen_logs``.
+"""The agent beside its former self on logs of GPU clusters without users: the windows of ``studies/unseen_logs``.
 
 ``python -m studies.known_users.gpu_logs LOGS`` prints mean and p99 JCT of ``learned`` / those of the agent without
 predictors that it replaced, whose scores are in ``gpu_logs.json``.
