@@ -32,10 +32,11 @@ SLOW: Final = {"las": 12, "las-2d": 12, "delay-zaharia": 4, "gandiva-lite": 1}  
 SIZES: Final = (
     "24/48/77/120/186/304/480/782/1320/1860/3150/4980/8330/14600/23900/39400/59200/104000/227000/608000"
 )  # fmt: skip
+THINNED: Final = 3  # schedulers with predictors have only a placement to choose: on every third window
 NO_HISTORY: Final = "nothing"
-# Schedulers that read run times -> parameters that are tuned besides the estimator.
+# Schedulers that read run times -> what is tried besides the default.
 READERS: Final[dict[str, dict[str, Choice]]] = {
-    name: {"placement": ("pack", "consolidate")} for name in ("sjf", "ssf", "srtf", "srsf", "fifo-easy")
+    name: {"placement": ("consolidate",)} for name in ("sjf", "srtf", "srsf", "fifo-easy")
 }
 # What jobs tell -> estimators that differ there. "user" is the limit that doubles when a job passes it.
 ESTIMATORS: Final = {
@@ -57,7 +58,7 @@ def with_predictor(told: str) -> Iterator[Rival]:
     """Yield the rivals with each estimator that plays where jobs tell this, a key of ESTIMATORS."""
     for name, ranges in READERS.items():
         for estimator in ESTIMATORS[told]:
-            yield Rival(f"{name}:estimator={estimator}", ranges, 4)
+            yield Rival(f"{name}:estimator={estimator}", ranges, 1)
 
 
 def tuned(told: str) -> dict[str, str]:
@@ -83,6 +84,8 @@ class Settings:
     """Names of rivals; the others keep their entries."""
     without_history_only: bool = False
     """Only rivals without run times."""
+    predictors_only: bool = False
+    """Only rivals with predictors."""
     output: Path = Path(str(resources.files(__package__))) / "rivals.json"
     """File to write."""
 
@@ -95,11 +98,12 @@ def main(options: Settings) -> None:
     for told in options.told:
         problems = [window.instance(window.workload(options.users, told)) for window in list_windows(TRAINING)]
         predictors = () if options.without_history_only else with_predictor(told)
-        for rival in (*(without_history() if told == NO_HISTORY else ()), *predictors):
+        for rival in (*(without_history() if told == NO_HISTORY and not options.predictors_only else ()), *predictors):
             if options.only and rival.name.partition(":")[0] not in options.only:
                 continue
             begun = time.process_time()
-            found = known.setdefault(told, {})[rival.name] = tune(rival, problems, mean_jct_s)
+            own = problems[::THINNED] if "estimator" in rival.name else problems
+            found = known.setdefault(told, {})[rival.name] = tune(rival, own, mean_jct_s)
             print(told, rival.name, found, f"{time.process_time() - begun:.0f} CPU s", flush=True)
             with whole(options.output) as partial:
                 partial.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
