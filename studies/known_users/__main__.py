@@ -25,17 +25,18 @@ from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console, plain_table
 from gpusched_env.support.files import write_whole
 from studies.known_users.bounds import BOUNDS, TRUTH
-from studies.known_users.rivals import ESTIMATORS, NO_HISTORY, READERS, tuned
+from studies.known_users.rivals import ESTIMATORS, NO_HISTORY, READERS, specs
 from studies.known_users.windows import LOGS, REPORTED, WARM_UP, Window, list_windows
 from studies.unseen_logs.scores import Score, ratio, score
 
 AGENT: Final = "learned:general"
 AUTOMATIC: Final = "automatic"  # the agent chooses its predictor by what jobs tell
 # What jobs tell -> predictors of the agent.
+# What jobs tell -> predictors of the agent that need it. Jobs that tell more tell all before, so each plays once.
 PREDICTORS: Final = {
-    "limits": (AUTOMATIC, "limit", "quantile", "recency"),
-    "users": (AUTOMATIC, "quantile", "recency"),
     NO_HISTORY: ("none",),
+    "users": (AUTOMATIC, "quantile", "recency", "recent-two", "qssf"),
+    "limits": (AUTOMATIC, "limit", "gbdt", "tobit"),
 }
 WARM_UPS: Final = (0, WARM_UP, 10_000)
 QUICK: Final = 3  # test windows of each log
@@ -80,11 +81,12 @@ def agent(told: str, predictor: str) -> Contender:
 
 
 def rivals(told: str) -> list[Contender]:
-    """Return the tuned rivals where jobs tell this, those without history among them."""
+    """Return the tuned rivals that may play where jobs tell this, which tells all of the versions before."""
+    versions = tuple(ESTIMATORS)[: tuple(ESTIMATORS).index(told) + 1]
     return [
         Contender(version, name, partial(make_scheduler, spec))
-        for version in dict.fromkeys((NO_HISTORY, told))
-        for name, spec in tuned(version).items()
+        for version in versions
+        for name, spec in specs(version).items()
     ]
 
 
@@ -92,7 +94,7 @@ def contenders() -> list[Contender]:
     """Return all who play."""
     found = [agent(told, predictor) for told, several in PREDICTORS.items() for predictor in several]
     found += [Contender("limits", name, *bound) for name, bound in BOUNDS.items()]
-    return list({one.key: one for one in (*found, *(rival for told in PREDICTORS for rival in rivals(told)))}.values())
+    return [*found, *rivals("limits")]
 
 
 def play(
@@ -165,27 +167,31 @@ class Tables:
     def print_rivals(self) -> None:
         """Print the agent beside every rival."""
         table = plain_table("jobs tell", "mean JCT of the agent /", *LOGS, texts=2)
-        for told in PREDICTORS:
-            mine = agent(told, PREDICTORS[told][0]).key
-            for rival in rivals(told):
-                table.add_row(told, rival.name[:40], *(cell(self.ratio(mine, rival.key, name)) for name in LOGS))
+        agents = {told: agent(told, predictors[0]).key for told, predictors in PREDICTORS.items()}
+        for rival in rivals("limits"):
+            table.add_row(
+                rival.told, rival.name[:40], *(cell(self.ratio(agents[rival.told], rival.key, name)) for name in LOGS)
+            )
         console().print(table)
 
     def print_harm(self) -> None:
         """Print what each predictor does to each scheduler."""
         table = plain_table("scheduler", "jobs tell", "predictor", *LOGS, texts=3)
-        for told in ESTIMATORS:
-            if told == NO_HISTORY:
-                continue
-            for reader in READERS:
-                for estimator in ESTIMATORS[told]:
-                    key = f"{told}: {reader}:estimator={estimator}"
-                    ratios = (self.ratio(key, f"{NO_HISTORY}: {reader}:estimator=none", name) for name in LOGS)
-                    table.add_row(reader, told, estimator, *map(cell, ratios))
-            for predictor in PREDICTORS[told]:
-                none = agent(NO_HISTORY, "none").key
-                ratios = (self.ratio(agent(told, predictor).key, none, name) for name in LOGS)
-                table.add_row("agent", told, predictor, *map(cell, ratios))
+        none = agent(NO_HISTORY, "none").key
+        pairs = [
+            (told, reader, estimator, f"{told}: {reader} {estimator}", f"{NO_HISTORY}: {reader} none")
+            for reader in READERS
+            for told, estimators in ESTIMATORS.items()
+            for estimator in estimators
+        ]
+        pairs += [
+            (told, "agent", predictor, agent(told, predictor).key, none)
+            for told, predictors in PREDICTORS.items()
+            for predictor in predictors
+        ]
+        for told, reader, estimator, key, base in pairs:
+            if told != NO_HISTORY:
+                table.add_row(reader, told, estimator, *(cell(self.ratio(key, base, name)) for name in LOGS))
         table.caption = "mean JCT with the predictor / without history"
         console().print(table)
 

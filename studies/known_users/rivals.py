@@ -22,27 +22,23 @@ from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole
 from studies.known_users.windows import REPORTED, list_windows
 from studies.unseen_logs.rivals import RIVALS as UNSEEN
-from studies.unseen_logs.rivals import Choice, Rival, tune
+from studies.unseen_logs.rivals import Rival, tune
 from studies.unseen_logs.scores import score
 from studies.unseen_logs.windows import TRAINING
 
 TRIALS: Final = 120  # of a rival at most
 SLOW: Final = {"las": 12, "las-2d": 12, "delay-zaharia": 4, "gandiva-lite": 1}  # fewer, of rivals far behind
 # Quantiles 0.025, 0.075, ... of the GPU times of the training windows' jobs [GPU s], as past sizes for Gittins indices.
-SIZES: Final = (
-    "24/48/77/120/186/304/480/782/1320/1860/3150/4980/8330/14600/23900/39400/59200/104000/227000/608000"
-)  # fmt: skip
-THINNED: Final = 3  # schedulers with predictors have only a placement to choose: on every third window
+SIZES: Final = "24/48/77/120/186/304/480/782/1320/1860/3150/4980/8330/14600/23900/39400/59200/104000/227000/608000"
 NO_HISTORY: Final = "nothing"
-# Schedulers that read run times -> what is tried besides the default.
-READERS: Final[dict[str, dict[str, Choice]]] = {
-    name: {"placement": ("consolidate",)} for name in ("sjf", "srtf", "srsf", "fifo-easy")
-}
-# What jobs tell -> estimators that differ there. "user" is the limit that doubles when a job passes it.
+# Schedulers that read run times, and the placement that is best of the two with each estimator.
+READERS: Final = ("sjf", "srtf", "srsf", "fifo-easy")
+PLACEMENT: Final = "consolidate"
+# What jobs tell -> estimators that need it. "user" is the limit that doubles when a job passes it.
 ESTIMATORS: Final = {
-    "limits": ("user", "limit", "quantile", "recency", "recent-two"),
-    "users": ("quantile", "recency", "recent-two"),
     NO_HISTORY: ("none",),
+    "users": ("quantile", "recency", "recent-two"),
+    "limits": ("user", "limit"),
 }
 
 
@@ -54,17 +50,15 @@ def without_history() -> Iterator[Rival]:
             yield replace(rival, name=f"tiresias-g:history={SIZES}", trials=TRIALS)
 
 
-def with_predictor(told: str) -> Iterator[Rival]:
-    """Yield the rivals with each estimator that plays where jobs tell this, a key of ESTIMATORS."""
-    for name, ranges in READERS.items():
-        for estimator in ESTIMATORS[told]:
-            yield Rival(f"{name}:estimator={estimator}", ranges, 1)
-
-
-def tuned(told: str) -> dict[str, str]:
-    """Return the tuned spec of every rival where jobs tell this, by its name."""
+def specs(told: str) -> dict[str, str]:
+    """Return the rivals that need that jobs tell this, a key of ESTIMATORS: names, and specs."""
     text = resources.files(__package__).joinpath("rivals.json").read_text(encoding="utf-8")
-    return {name: one["spec"] for name, one in json.loads(text)[told].items()}
+    tuned = {name: one["spec"] for name, one in json.loads(text).items()} if told == NO_HISTORY else {}
+    return tuned | {
+        f"{name} {estimator}": f"{name}:estimator={estimator},placement={PLACEMENT}"
+        for name in READERS
+        for estimator in ESTIMATORS[told]
+    }
 
 
 def mean_jct_s(spec: str, instance: Instance) -> float:
@@ -78,35 +72,26 @@ class Settings:
 
     users: Annotated[Path, typer.Argument()]
     """Folder of the logs."""
-    told: Sequence[str] = tuple(ESTIMATORS)
-    """What the jobs tell."""
     only: Sequence[str] = ()
     """Names of rivals; the others keep their entries."""
-    without_history_only: bool = False
-    """Only rivals without run times."""
-    predictors_only: bool = False
-    """Only rivals with predictors."""
     output: Path = Path(str(resources.files(__package__))) / "rivals.json"
     """File to write."""
 
 
 def main(options: Settings) -> None:
     """Write ``rivals.json``."""
-    known: dict[str, dict[str, Any]] = {}
+    known: dict[str, Any] = {}
     if options.output.is_file():
         known = json.loads(options.output.read_text(encoding="utf-8"))
-    for told in options.told:
-        problems = [window.instance(window.workload(options.users, told)) for window in list_windows(TRAINING)]
-        predictors = () if options.without_history_only else with_predictor(told)
-        for rival in (*(without_history() if told == NO_HISTORY and not options.predictors_only else ()), *predictors):
-            if options.only and rival.name.partition(":")[0] not in options.only:
-                continue
-            begun = time.process_time()
-            own = problems[::THINNED] if "estimator" in rival.name else problems
-            found = known.setdefault(told, {})[rival.name] = tune(rival, own, mean_jct_s)
-            print(told, rival.name, found, f"{time.process_time() - begun:.0f} CPU s", flush=True)
-            with whole(options.output) as partial:
-                partial.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+    problems = [window.instance(window.workload(options.users)) for window in list_windows(TRAINING)]
+    for rival in without_history():
+        if options.only and rival.name.partition(":")[0] not in options.only:
+            continue
+        begun = time.process_time()
+        known[rival.name] = tune(rival, problems, mean_jct_s)
+        print(rival.name, known[rival.name], f"{time.process_time() - begun:.0f} CPU s", flush=True)
+        with whole(options.output) as partial:
+            partial.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
