@@ -48,7 +48,7 @@ def load_plugins() -> None:
 
 
 def from_clone(module: str, what: str) -> Any:
-    """Import a module of ``studies/`` or ``tools/``; ``what`` needs it, and an installed package has no such folders."""
+    """Import a module of ``studies`` or ``tools``, which ``what`` needs; an installed package has no such folders."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
