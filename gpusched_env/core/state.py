@@ -180,7 +180,6 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("earlier_gpu_s", "<f8"),  # [GPU s] attained service at the sizes that it had before the present one
         ("earlier_s", "<f8"),  # [s] the part of service_s at these sizes
         ("limit_s", "<f8"),  # [s] service after which the job is killed; inf = never
-        ("division", "<i4"),  # entry of ``divisions`` for the class in which it ran last
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -419,6 +418,7 @@ class Run(Handle):
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     plans = array(PLAN_DTYPE, "planned_classes")  # of each job class, gpus 0 = none; empty if no gang has a plan
     divisions = array(np.int32, "divided_classes")  # number of each class's division of the model; empty if it is free
+    division = array(np.int32, "dividing_jobs")  # entry of ``divisions`` for the class in which each job ran last
     ranks = array(np.int32, "ranks")  # scratch: node of each rank of a gang with a plan
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
@@ -519,6 +519,7 @@ def lengths(instance: Instance) -> dict[str, int]:
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
         "latency_jobs": 0 if instance.start_latency_s is None else len(instance.workload),
         "divided_classes": len(instance.classes) if instance.semantics.reshard_s else 0,
+        "dividing_jobs": len(instance.workload) if instance.semantics.reshard_s else 0,
         "restarts": 0 if instance.semantics.restart_all_s is None else len(instance.workload),
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
