@@ -502,7 +502,7 @@ FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # first row of ``paces`` for shapes
 def lengths(instance: Instance) -> dict[str, int]:
     """Return the lengths of the arrays' axes for an instance; they depend on nothing else, as snapshots require."""
     cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
-    types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
+    types, seats, recovery = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs, instance.recovery
     return {
         "jobs": len(instance.workload),
         "sizes": -(-len(instance.sizes.gpus) // _SPARE) * _SPARE,
@@ -524,9 +524,9 @@ def lengths(instance: Instance) -> dict[str, int]:
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
-        "recovering": 0 if instance.recovery is None else len(instance.workload),
-        "failures": 0 if instance.recovery is None else len(instance.recovery.fails_after_s),
-        "failing_nodes": 0 if instance.recovery is None else len(cluster.nodes),
+        "recovering": 0 if recovery is None else len(instance.workload),
+        "failures": 0 if recovery is None else len(recovery.fails_after_s),
+        "failing_nodes": 0 if recovery is None else len(cluster.nodes),
         **_meter_lengths(instance),
         **_set_lengths(instance),
         **network_sizes(instance),
@@ -619,7 +619,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
-    _fill_closings(state, b, instance)
+    if state.closings.size:
+        _fill_closings(state, b, instance)
     if (counts := instance.node_counts) is not None:
         world["parted"] = len(instance.classes)
         parts = state.parts[b, : len(instance.classes)]
@@ -631,8 +632,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
     _fill_jobs(state, b, instance)
-    if instance.recovery is not None:
-        _fill_recovery(state, b, instance.recovery, rules)
+    if (recovery := instance.recovery) is not None:
+        _fill_recovery(state, b, recovery, rules)
     _fill_nodes(state, b, cluster)
     _fill_paces(state, b, instance)
     if instance.topology is not None:
