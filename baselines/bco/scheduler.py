@@ -64,7 +64,8 @@ class SjfBco(CompiledScheduler):
     Notes
     -----
     The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
-    and the name in tables ends in ``-online``. A theta that leaves a job too few GPUs is discarded; if all are, the
+    and the name in tables ends in ``-online``; so they are when a gang has failed or a machine goes down or comes back,
+    and a failed gang is charged again. Rehearsals know of no failure to come. A theta that leaves a job too few GPUs is discarded; if all are, the
     plan is made without a limit. We know of no code by the authors; ``docs/reproduce_sjf_bco.md`` lists the points that
     the paper leaves open. A plan takes one rehearsal of all waiting jobs per combination of theta and kappa.
 
@@ -78,7 +79,6 @@ class SjfBco(CompiledScheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
-    knows_failures = False  # its plan starts each job once
     remembers_gpus = True
 
     policy: str = "bco"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
@@ -138,10 +138,11 @@ class SjfBco(CompiledScheduler):
             self._view = simulation.view_for(self)
         try:
             if own.memory["asks"] == PLAN:
-                self._online = bool(own.memory["known"] > 0)
+                self._online |= bool(0 < own.memory["known"] < self._view.entered)
                 if len(self._view.waiting):  # else these jobs were cancelled
                     self._plan(self._view, own)
                 own.memory["known"] = self._view.entered
+                own.memory["changes"] = simulation.arrays.world["next_closing"]
             else:
                 self._draw(simulation, own, int(own.memory["at"]), int(own.memory["asks"]))
                 own.memory["drawn"] = 1
@@ -160,7 +161,8 @@ class SjfBco(CompiledScheduler):
 
         def make(theta_s: float, small: float) -> Book:
             own.order[:count], own.charged_s[:], own.started_s[:] = order, charged_s, charged_s
-            m["theta_s"], m["small"], m["count"], m["known"] = theta_s, small, count, len(view.simulation.arrays.jobs)
+            m["theta_s"], m["small"], m["count"], m["left"] = theta_s, small, count, count
+            m["known"] = m["changes"] = np.iinfo(np.int64).max  # rehearsals make no new plan
             m["at"] = m["binding"] = m["drawn"] = 0
             if m["queues"]:
                 self._place_all(view.simulation, own)

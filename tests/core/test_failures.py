@@ -128,10 +128,6 @@ def test_every_scheduler_plays_outages(name: str) -> None:
         3, 25, Cluster.parse("4x4"), detection_s=30.0, checkpoint_interval_s=600.0, checkpoint_cost_s=20.0
     )
     instance.outages = random_outages(1, 4, float(instance.ideal_s.sum() / 3))
-    if not scheduler.knows_failures:
-        with pytest.raises(SchedulerError, match="nodes or jobs fail"):
-            simulate(instance, scheduler)
-        return
     assert FAIL in play(instance, scheduler).events["kind"]
 
 
