@@ -8,7 +8,7 @@ from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, START, Choice, pol
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.reservations import is_down
-from gpusched_env.core.state import Run
+from gpusched_env.core.state import WAITING, Run
 
 Array = np.ndarray
 
@@ -181,7 +181,7 @@ def next_in_line(sim: Run, choice: Choice, book: Book) -> int:
     """Start the next job if it fits: a gang takes free GPUs only, and a gang that waits blocks all gangs behind it."""
     m = book.memory
     at = m["at"]
-    if at == m["count"]:
+    if at == m["count"] or sim.jobs[book.order[at]]["status"] != WAITING:  # a gang that has failed is released later
         return NOTHING
     found = PLACED if m["drawn"] else place_gang(sim, book, at, FREE_NOW)
     if found == WAITS:
@@ -207,7 +207,7 @@ def next_of_queues(sim: Run, choice: Choice, book: Book) -> int:
         if book.order[at] < 0:
             continue
         first = book.ends[at] - book.gangs[at]
-        ready = True
+        ready = sim.jobs[book.order[at]]["status"] == WAITING
         for i in range(first, book.ends[at]):
             gpu = book.places[i]
             ready = ready and sim.holder[gpu] == FREE and book.taken[gpu] == 0

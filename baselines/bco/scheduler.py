@@ -139,8 +139,10 @@ class SjfBco(CompiledScheduler):
         try:
             if own.memory["asks"] == PLAN:
                 self._online |= bool(0 < own.memory["known"] < self._view.entered)
-                if len(self._view.waiting):  # else these jobs were cancelled
-                    self._plan(self._view, own)
+                failed = self._view.running[self._view.checkpointing]
+                rows = np.sort(np.concatenate([self._view.waiting, failed]))
+                if len(rows):  # else these jobs were cancelled
+                    self._plan(self._view, rows, own)
                 own.memory["known"] = self._view.entered
                 own.memory["changes"] = simulation.arrays.world["next_closing"]
             else:
@@ -149,9 +151,9 @@ class SjfBco(CompiledScheduler):
         except NoPlaceError as error:
             raise NoPlaceError(f"{self.name}: {error}") from None
 
-    def _plan(self, view: ClusterView, own: Book) -> None:
+    def _plan(self, view: ClusterView, waiting: np.ndarray, own: Book) -> None:
         """Plan the waiting jobs; theta and kappa are searched by rehearsal, unless the parameters fix both."""
-        waiting, m = view.waiting, own.memory
+        m = own.memory
         order = waiting[np.argsort(view.gpus[waiting], kind="stable")] if self.order == "smallest" else waiting
         gangs, charges_s, count = view.gpus[order].astype(np.int64), self._charges_s(view, order), len(order)
         own.gangs[:count], own.charges_s[:count], own.ends[:count] = gangs, charges_s, np.cumsum(gangs)
