@@ -223,7 +223,7 @@ def next_of_queues(sim: Run, choice: Choice, book: Book) -> int:
 @policy
 @kernel
 def next_of_book(sim: Run, choice: Choice, book: Book) -> int:
-    """Ask for a new plan if jobs have arrived or failed, or machines changed; start what the plan allows to start now."""
+    """Ask for a new plan if jobs or machines came or failed; start the jobs that the plan allows to start now."""
     m = book.memory
     changed = sim.world["recovers"] > 0 and sim.world["next_closing"] > m["changes"]
     if sim.world["entered"] > m["known"] or sim.world["waiting"] > m["left"] or changed:

@@ -64,10 +64,11 @@ class SjfBco(CompiledScheduler):
     Notes
     -----
     The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
-    and the name in tables ends in ``-online``; so they are when a gang has failed or a machine goes down or comes back,
-    and a failed gang is charged again. Rehearsals know of no failure to come. A theta that leaves a job too few GPUs is discarded; if all are, the
-    plan is made without a limit. We know of no code by the authors; ``docs/reproduce_sjf_bco.md`` lists the points that
-    the paper leaves open. A plan takes one rehearsal of all waiting jobs per combination of theta and kappa.
+    and the name in tables ends in ``-online``. They are also planned again when a gang fails, or a machine goes down
+    or comes back; a failed gang is charged again, and rehearsals know of no failure to come (our choice). A theta that
+    leaves a job too few GPUs is discarded; if all are, the plan is made without a limit. We know of no code by the
+    authors; ``docs/reproduce_sjf_bco.md`` lists the points that the paper leaves open. A plan takes one rehearsal of
+    all waiting jobs per combination of theta and kappa.
 
     References
     ----------
