@@ -1,0 +1,10 @@
+"""What ended jobs tell about the run times of others: predictors, and distributions by class."""
+
+from __future__ import annotations
+
+from gpusched_env.prediction.history import History
+from gpusched_env.prediction.known import Known
+from gpusched_env.prediction.levels import LEVELS, STARTS_S
+from gpusched_env.prediction.predictors import PREDICTORS, Predictor, predictor
+
+__all__ = ["LEVELS", "PREDICTORS", "STARTS_S", "History", "Known", "Predictor", "predictor"]
