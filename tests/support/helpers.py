@@ -27,7 +27,7 @@ from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenari
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
 
 FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}
-FREE = -1
+FREE, UNUSABLE = -1, -3
 
 
 def plain_python_digests(module: str) -> list[str]:
@@ -230,7 +230,10 @@ def check_counts(simulation: Simulation) -> None:
     holder = state.holder[: cluster.gpus * simulation.instance.gpu_jobs]
     assert (state.holder[len(holder) :] == FREE).all()
     layers = holder.reshape(-1, cluster.gpus)
-    assert ((layers[:-1] != FREE) | (layers[1:] == FREE)).all(), "a layer is taken, and the one below it free"
+    down = np.isin(cluster.node_of_gpu, np.flatnonzero(state.down))
+    assert ((layers == UNUSABLE) == down & (layers < 0)).all(), "free GPUs of nodes that are down, and no others"
+    assert world["down_gpus"] == (layers[0] == UNUSABLE).sum()
+    assert ((layers[:-1] >= 0) | (layers[1:] < 0)).all(), "a layer is taken, and the one below it free"
     by_node = np.bincount(cluster.node_of_gpu[layers[0] == FREE], minlength=len(cluster.nodes))
     by_rack = np.bincount(cluster.nodes["rack"], by_node, minlength=len(cluster.racks))
     first_rack = len(cluster.nodes)
@@ -238,7 +241,7 @@ def check_counts(simulation: Simulation) -> None:
     assert state.free[first_rack : first_rack + len(by_rack)].tolist() == by_rack.tolist()
     assert world["free_gpus"] == by_node.sum()
     running = state.running[: world["running"]].tolist()
-    assert sorted(set(holder[holder != FREE].tolist())) == sorted(running)
+    assert sorted(set(holder[holder >= 0].tolist())) == sorted(running)
     assert sorted(state.running.tolist()) == list(range(len(state.running)))
     for replica in running:
         row = state.replicas[replica]
