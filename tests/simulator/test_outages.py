@@ -37,7 +37,8 @@ def draw_rules(rng: np.random.Generator, plain: Instance) -> dict[str, Any]:
 
     rules: dict[str, Any] = dict(
         checkpoint_interval_s=time_s(1, 4, 10**6), checkpoint_cost_s=time_s(0, 1), detection_s=time_s(0, 0, 1, 3),
-        recovery_s=time_s(0, 2), round_s=time_s(0, 0, 2), checkpoint_s=time_s(0, 1, 2), restore_s=time_s(0, 1), time_limit_s=time_s(24, 10**6),
+        recovery_s=time_s(0, 2), round_s=time_s(0, 0, 2), checkpoint_s=time_s(0, 1, 2), restore_s=time_s(0, 1),
+        time_limit_s=time_s(24, 10**6),
     )  # fmt: skip
     if rng.random() < 0.6:
         rules |= dict(slot_s=TICK_S * 2) if rng.random() < 0.5 else dict(step_iterations=7)

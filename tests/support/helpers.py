@@ -21,6 +21,7 @@ from gpusched_env.event_log import PREEMPT, EventLog
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.failures import Burst, Failures
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenario_from_dict
@@ -167,6 +168,16 @@ def thirty_jobs(name: str) -> Scenario:
     """A registered scenario with thirty jobs."""
     whole = get_scenario(name)
     return whole.replace(workload=dataclasses.replace(whole.workload, jobs=30), tracked_window=None)
+
+
+def failing(scenario: Scenario | str, gap_s: float = 1000.0, until_s: float | None = None) -> Scenario:
+    """The scenario with a crash of any node every ``gap_s`` seconds, racks that fail less often, until ``until_s``."""
+    plain = get_scenario(scenario) if isinstance(scenario, str) else scenario
+    rate = 86_400_000.0 / gap_s / (sum(group.count for group in plain.groups) or 8)
+    rules = dict(checkpoint_interval_s=gap_s / 3, checkpoint_cost_s=gap_s / 50, detection_s=gap_s / 30)
+    bursts = (Burst(rate / 4, repair_s=gap_s / 5),)
+    failures = Failures(rate, repair_s=gap_s / 2, repair_sigma=1.0, bursts=bursts, until_s=until_s)
+    return plain.replace(semantics=dataclasses.replace(plain.semantics, **rules), failures=failures)
 
 
 def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:
