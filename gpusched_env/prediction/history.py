@@ -76,7 +76,6 @@ class History:
             else:
                 self.arrive(row)
         self._present, self._arrived = rows[~left], arrived
-        self.predictor.running(self._present, jobs["service_s"][self._present])
 
     def arrive(self, row: int) -> None:
         """Predict the next job."""
