@@ -16,8 +16,8 @@ from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
-from gpusched_env.problem.cluster import MACHINE, Cluster
 from gpusched_env.prediction.known import Known
+from gpusched_env.problem.cluster import MACHINE, Cluster
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.problem.outages import OUTAGE_DTYPE
 from gpusched_env.problem.performance import type_rates
