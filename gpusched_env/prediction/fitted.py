@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -64,6 +65,14 @@ class Fitted(Quantile):
             self.fitted = True
 
 
+@cache
+def _threads() -> Any:
+    """Return the threads of libraries; with several, OpenMP takes longer for one job than for its trees."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @predictor("gbdt")
 class Boosted(Fitted):
     """Boosted trees over all columns, the hour and the statistics of ``quantile`` (scikit-learn's histogram boosting).
@@ -97,8 +106,10 @@ class Boosted(Fitted):
     def fit(self) -> None:
         """Boost 100 trees."""
         table = np.array([self.seen[row] for row in self.rows])
-        self._trees = self._new(early_stopping=False, random_state=0).fit(table, np.array(self.logs))
+        with _threads().limit(limits=1):
+            self._trees = self._new(early_stopping=False, random_state=0).fit(table, np.array(self.logs))
 
     def model(self, features: list[float]) -> float:
         """Return ln(run time), rounded."""
-        return round(float(self._trees.predict(np.array([features]))[0]), 2)
+        with _threads().limit(limits=1):
+            return round(float(self._trees.predict(np.array([features]))[0]), 2)

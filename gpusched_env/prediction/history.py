@@ -55,6 +55,7 @@ class History:
         self.shares = np.tile(self._prior, (1 + CLASSES, 1))
         self.revision, self.trusted, self.given_up = 0, True, 0
         self._cuts = np.empty(0)
+        self.heard = (-1, -1)  # arrivals and ends at the last call of :meth:`follow`
         self._present = np.empty(0, np.int64)  # rows that have been predicted and have not ended
         self._arrived, self._next = 0, _FIRST
         self._rows: list[int] = []  # that have ended, in this order
@@ -65,6 +66,7 @@ class History:
     def follow(self, sim: Run) -> None:
         """Take up what has arrived and ended since the last call."""
         jobs, arrived = sim.jobs, int(sim.world["next_arrival"])
+        self.heard = (arrived, int(sim.world["finished"]))
         rows = np.append(self._present, np.arange(self._arrived, arrived))
         status = jobs["status"][rows]
         left = (status == FINISHED) | (status == REFUSED)
@@ -77,7 +79,6 @@ class History:
             else:
                 self.arrive(row)
         self._present, self._arrived = rows[~left], arrived
-        self.predictor.running(self._present, jobs["service_s"][self._present])
 
     def arrive(self, row: int) -> None:
         """Predict the next job."""
@@ -128,7 +129,7 @@ class History:
         self._classify()
 
     def _classify(self) -> None:
-        self.class_of[: self._arrived] = self._classes(self.predicted_s[: self._arrived])
+        self.class_of[:] = self._classes(self.predicted_s)
 
     def _classes(self, predicted_s: np.ndarray) -> np.ndarray:
         classes = 1 + np.searchsorted(self._cuts, predicted_s, side="right")

@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
-
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.elementary import exp, log
 from gpusched_env.prediction.known import UNKNOWN, Known
@@ -39,9 +37,6 @@ class Predictor(ABC):
     @abstractmethod
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
         """Learn that a job has ended after ``run_time_s`` [s] of progress; ``killed`` = at its limit."""
-
-    def running(self, rows: np.ndarray, attained_s: np.ndarray) -> None:  # noqa: B027
-        """Hear, after arrivals and ends, how long each job that is left has run [s]; most predictors do not listen."""
 
 
 def find_predictor(name: str) -> type[Predictor]:

@@ -1,4 +1,4 @@
-"""A normal distribution of ln(run time), in which jobs that still run, or were killed, are censored."""
+"""A normal distribution of ln(run time), in which jobs that were killed are censored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Tobit(Fitted):
 
     ln x = b'z + s e with normal e; z = 1, ln(limit), ln(gang), and the mean of ln x of each key of ``quantile``, drawn
     to that of the next wider key. A job without limit has the mean of all jobs in its place. Of a job that was killed
-    at its limit, or still runs, x is known to be more than it has run. The prediction is the median, exp(b'z).
+    at its limit, x is known to be more. Jobs that still run do not count, because histories do not tell how long they
+    have run; so the latest jobs that have ended are too short. The prediction is the median, exp(b'z).
     """
 
     EVERY = 100
@@ -39,8 +40,6 @@ class Tobit(Fitted):
         super().__init__(known)
         self._sums: dict[Key, tuple[int, float]] = {}  # of each key: number of jobs, and sum of ln x
         self._killed: list[bool] = []  # of the ended jobs
-        self._present: tuple[np.ndarray, np.ndarray] = np.empty(0, np.int64), np.empty(0)
-        self._over = np.zeros(len(known.gpus), bool)  # that have ended
         self._weights: list[float] = []  # b
 
     def features(self, row: int) -> list[float]:
@@ -53,13 +52,8 @@ class Tobit(Fitted):
         limit = means[0] if math.isnan(limit_s) else log(max(limit_s, LEAST_S))
         return [1.0, limit, log(float(self.known.gpus[row])), *means]
 
-    def running(self, rows: np.ndarray, attained_s: np.ndarray) -> None:
-        """Remember how long jobs have run."""
-        self._present = rows, attained_s
-
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
         """Add ln x to the sums of the job's keys."""
-        self._over[row] = True
         self._killed.append(killed)
         for key in self.keys(row):
             if key is not None:
@@ -69,11 +63,8 @@ class Tobit(Fitted):
 
     def fit(self) -> None:
         """Maximise the likelihood."""
-        rows, attained_s = self._present
-        runs = ~self._over[rows] & (attained_s >= LEAST_S)
-        z = np.array([self.seen[row] for row in [*self.rows[-MOST_JOBS:], *rows[runs].tolist()]])
-        logs = np.append(self.logs[-MOST_JOBS:], arrays.log(attained_s[runs]))
-        self._weights = censored_fit(z, logs, np.append(self._killed[-MOST_JOBS:], runs[runs]))
+        z = np.array([self.seen[row] for row in self.rows[-MOST_JOBS:]])
+        self._weights = censored_fit(z, np.array(self.logs[-MOST_JOBS:]), np.array(self._killed[-MOST_JOBS:]))
 
     def model(self, features: list[float]) -> float:
         """Return b'z."""
