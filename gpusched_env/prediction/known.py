@@ -49,6 +49,11 @@ class Known(NamedTuple):
         numbers = {column: numbers for column, (numbers, _) in columns.items()}
         return cls(jobs["arrival_s"], jobs["gpus"], jobs["estimate_s"], **numbers, names=columns["name"][1])
 
+    def up_to(self, jobs: int) -> Known:
+        """Return the columns of the first jobs, and the names that they have."""
+        columns = {column: getattr(self, column)[:jobs] for column in self._fields if column != "names"}
+        return Known(**columns, names=self.names[: int(columns["name"].max(initial=UNKNOWN)) + 1])
+
 
 def _numbered(workload: Workload, attributes: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Number the texts of an attribute, so that later jobs change no number; empty texts and -1 are unknown."""
