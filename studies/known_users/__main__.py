@@ -35,8 +35,8 @@ AUTOMATIC: Final = "automatic"  # the agent chooses its predictor by what jobs t
 # What jobs tell -> predictors of the agent that need it. Jobs that tell more tell all before, so each plays once.
 PREDICTORS: Final = {
     NO_HISTORY: ("none",),
-    "users": (AUTOMATIC, "quantile", "recency", "recent-two", "qssf"),
-    "limits": (AUTOMATIC, "limit", "gbdt", "tobit"),
+    "users": (AUTOMATIC, "quantile", "recency", "recent-two"),
+    "limits": (AUTOMATIC, "limit", "tobit"),
 }
 WARM_UPS: Final = (0, WARM_UP, 10_000)
 QUICK: Final = 3  # test windows of each log
@@ -102,7 +102,8 @@ def play(
 ) -> Results:
     """Play contenders on windows; ``file`` keeps the scores, and what it has is not played again."""
     known = msgspec.json.decode(file.read_bytes(), type=Results) if file.is_file() else {}
-    for window in windows:
+    numbers = {window: [one for one in windows if one.log == window.log].index(window) for window in windows}
+    for window in sorted(windows, key=lambda one: numbers[one]):  # one of each log in turn
         for told in PREDICTORS:
             missing = [one for one in who if one.told == told and window.name not in known.setdefault(one.key, {})]
             if not missing:
