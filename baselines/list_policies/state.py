@@ -52,6 +52,8 @@ LIST_DTYPE: Final = np.dtype(
         ("leaving", "<i8"),  # entries in use of ``left``: jobs that join a line as soon as they wait
         ("changing", "<i8"),  # gangs in the heap of queue_changes.py
         ("counted_s", "<f8"),  # [s] time up to which ``held_s`` is known
+        ("barren", "<i8"),  # rounds in a row that have found no gang at work
+        ("ended", "<i8"),  # jobs that had left the system at the last round
     ]
 )
 QUEUED_DTYPE: Final = np.dtype(
