@@ -122,7 +122,7 @@ class History:
         self._classify()
 
     def _classify(self) -> None:
-        self.class_of[: self._arrived] = self._classes(self.predicted_s[: self._arrived])
+        self.class_of[:] = self._classes(self.predicted_s)
 
     def _classes(self, predicted_s: np.ndarray) -> np.ndarray:
         classes = 1 + np.searchsorted(self._cuts, predicted_s, side="right")
