@@ -23,10 +23,6 @@ class SearchedRule(Scheduler):
     ----------
     agent : name of an agent of the package
     path : instead, a file that a search of ``studies/index_search`` has written
-
-    Raises
-    ------
-    SchedulerError : neither or both are given, or the file is missing or damaged
     """
 
     kind: ClassVar[str]  # for messages
@@ -43,12 +39,7 @@ class SearchedRule(Scheduler):
 
     @classmethod
     def playing(cls, rule: Any, **settings: Any) -> Self:
-        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields.
-
-        Raises
-        ------
-        SchedulerError : a setting is no field
-        """
+        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields."""
         own = ("agent", "path", "rule", "clairvoyant")
         known = [one.name for one in fields(cls) if one.name not in own and not one.name.startswith("_")]
         for name in settings:

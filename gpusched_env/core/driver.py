@@ -107,13 +107,7 @@ def policy(function: Any) -> Any:
 
 
 def number_of(function: Any) -> int:
-    """Return the number of a registered policy, which is compiled here if it is not.
-
-    Raises
-    ------
-    GpuschedError : it is not registered
-    KernelError : it does not compile
-    """
+    """Return the number of a registered policy, which is compiled here if it is not."""
     if function not in _numbers:
         raise GpuschedError(f"{getattr(function, '__name__', function)!r} is not registered; write @policy above it")
     number = _numbers[function]

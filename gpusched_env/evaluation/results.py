@@ -91,12 +91,7 @@ class RunResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunResult:
-        """Build a result from the data of :meth:`as_dict`.
-
-        Raises
-        ------
-        GpuschedError : a field is missing or has a wrong shape
-        """
+        """Build a result from the data of :meth:`as_dict`."""
         try:
             return cls(
                 scenario=str(data["scenario"]),

@@ -92,12 +92,7 @@ class NodeGroup:
 
 
 def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
-    """Raise an error if the groups have more than MOST_GPUS GPUs, before any memory is allocated for them.
-
-    Raises
-    ------
-    ClusterError : the groups have more than MOST_GPUS GPUs
-    """
+    """Raise an error if the groups have more than MOST_GPUS GPUs, before any memory is allocated for them."""
     gpus = sum(group.count * group.gpus for group in groups)
     if gpus > MOST_GPUS:
         raise ClusterError(f"cluster has {gpus:,} GPUs: give at most {MOST_GPUS:,} in all")

@@ -208,10 +208,6 @@ class Room:
     Parameters
     ----------
     nodes, links, types : numbers of nodes, links and GPU types; 0 links = the network is priced by tiers
-
-    Raises
-    ------
-    ScenarioError : a number that is not a whole number of at least 0
     """
 
     nodes: int

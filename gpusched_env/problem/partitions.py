@@ -288,12 +288,6 @@ def node_sets(
     types : the GPU types that the jobs ask for
     leaves : str [J], name of each job's tenant
     known : names of all leaves of the tree of tenants, also of those without jobs
-
-    Raises
-    ------
-    ScenarioError : a node or a GPU type that the cluster lacks, an empty set of nodes, an unknown tenant, a job of an
-        unknown partition, or a job without a partition where none is the default
-    WorkloadError : a job exceeds a limit of its partition, or of each of them
     """
     partitions = rules.partitions or (Partition("all", default=True),)
     # Boolean [P, K, N]: nodes of each partition and each demand for GPU types
@@ -441,12 +435,7 @@ def refuse_twice(where: str, names: Sequence[str], what: str) -> None:
 
 
 def check_mode(where: str, mode: str, grace_s: float) -> None:
-    """Refuse a mode of preemption, or a grace time [s], that there is not.
-
-    Raises
-    ------
-    ScenarioError : such a mode or time; ``where`` begins the message
-    """
+    """Refuse a mode of preemption, or a grace time [s], that there is not."""
     for word in str(mode).lower().split(","):  # Slurm writes capitals, and lists such as SUSPEND,GANG
         if word.strip() in NO_MODES:
             raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[word.strip()]}")
@@ -464,12 +453,7 @@ def _check_set(where: str, name: str, nodes: str) -> None:
 
 
 def nodes_of(item: Partition | Reservation, cluster: Cluster) -> np.ndarray:
-    """Boolean [N]: the nodes of a partition or a reservation.
-
-    Raises
-    ------
-    ScenarioError : a node or a GPU type that the cluster lacks, or no node
-    """
+    """Boolean [N]: the nodes of a partition or a reservation."""
     where = f"{type(item).__name__.lower()} {item.name!r}"
     nodes, gpu_type = item.nodes, item.gpu_type
     found = np.full(len(cluster.nodes), not nodes)

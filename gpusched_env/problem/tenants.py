@@ -298,10 +298,6 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
     Returns
     -------
     tree, of_job : int32 [J]
-
-    Raises
-    ------
-    ScenarioError : a name that is no leaf of the tree
     """
     names, of_job = np.unique(leaves.astype(str), return_inverse=True)
     listed = tenants.tree if tenants is not None and tenants.tree else tuple(Tenant(str(name)) for name in names)

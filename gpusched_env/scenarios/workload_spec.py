@@ -96,11 +96,6 @@ class WorkloadSpec:
     -----
     The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, deadlines,
     noise, start_latency, profiles, ignore_placement, elastic, measured_on.
-
-    Raises
-    ------
-    ScenarioError : a field out of range
-    TraceError, WorkloadError : an unknown format, generator or parameter, or more than MOST_JOBS jobs
     """
 
     source: str

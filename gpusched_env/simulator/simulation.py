@@ -426,12 +426,7 @@ class Simulation:
     # --- the loop
 
     def view_for(self, scheduler: Scheduler) -> ClusterView:
-        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView.
-
-        Raises
-        ------
-        SchedulerError : a parameter of the scheduler is a number that its field cannot hold
-        """
+        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView."""
         scheduler.check_parameters()
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 

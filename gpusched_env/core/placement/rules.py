@@ -48,10 +48,6 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     anywhere : whether the rule places every gang for which enough GPUs are free
     shares : how a gang chooses GPUs to share if too few GPUs are free: flags of core/sharing/choices.py; 0 = it never
         shares
-
-    Raises
-    ------
-    GpuschedError : the name is already in use, the kernel has a wrong signature, or there are too many rules
     """
 
     def register(function: Any) -> Any:
@@ -92,12 +88,7 @@ def rule_name(number: int) -> str:
 
 
 def check_numbers(numbers: np.ndarray) -> None:
-    """Raise an error unless every element of ``numbers`` is the number of a placement rule.
-
-    Raises
-    ------
-    GpuschedError : no rule has one of these numbers
-    """
+    """Raise an error unless every element of ``numbers`` is the number of a placement rule."""
     bad = numbers[(numbers < 0) | (numbers >= len(_names))]
     if len(bad):
         raise GpuschedError(f"placement rule number {bad[0]}: no rule has it; take numbers from RULE_NUMBER")
