@@ -20,12 +20,7 @@ _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!?=)\s*(.*?)\s*")
 
 
 def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -> Workload:
-    """Keep the jobs with ``start_s <= arrival < stop_s`` [s], and shift their arrivals so that the first is 0.
-
-    Raises
-    ------
-    WorkloadError : no job arrives in the window
-    """
+    """Keep the jobs with ``start_s <= arrival < stop_s`` [s], and shift their arrivals so that the first is 0."""
     arrival = workload.jobs["arrival_s"]
     none = f"no job arrives from {start_s:g} s to {stop_s:g} s; arrivals run from 0 s to {arrival.max():g} s"
     return _keep(workload, (arrival >= start_s) & (arrival < stop_s), none)
@@ -37,12 +32,7 @@ def first_jobs(workload: Workload, count: int) -> Workload:
 
 
 def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
-    """Drop the jobs that demand more than ``max_gpus`` GPUs; :func:`clip_gpus` shrinks their gangs instead.
-
-    Raises
-    ------
-    WorkloadError : every job demands more than ``max_gpus`` GPUs
-    """
+    """Drop the jobs that demand more than ``max_gpus`` GPUs; :func:`clip_gpus` shrinks their gangs instead."""
     none = f"every job demands more than max_gpus = {max_gpus}; raise it"
     return _keep(workload, workload.jobs["gpus"] <= max_gpus, none)
 

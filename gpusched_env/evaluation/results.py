@@ -127,12 +127,7 @@ class Results(list[RunResult]):
     """Results of several runs, as a list."""
 
     def to_frame(self) -> Any:
-        """Return a table of pandas with one row per run and the columns of :func:`write_csv`; times are in seconds.
-
-        Raises
-        ------
-        GpuschedError : pandas is not installed
-        """
+        """Return a table of pandas with one row per run and the columns of :func:`write_csv`; times are in seconds."""
         try:
             pandas: Any = importlib.import_module("pandas")
         except ImportError as error:

@@ -86,12 +86,7 @@ def bootstrap_ratio(parts: Values, wholes: Values) -> Interval:
 
 
 def paired_difference(values: Values, reference: Values) -> Interval:
-    """Return the mean and the Student t interval of ``values - reference``; equal indices must be of equal seeds.
-
-    Raises
-    ------
-    GpuschedError : the two have different lengths
-    """
+    """Return the mean and the Student t interval of ``values - reference``; equal indices must be of equal seeds."""
     a, b = _paired(values, reference)
     return mean_interval(a - b)
 

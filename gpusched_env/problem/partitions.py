@@ -51,10 +51,6 @@ class Partition:
     preempt_mode : what happens to its jobs if jobs of a higher tier need their GPUs (PreemptMode): "requeue" = they are
         preempted and wait again, "off" = nothing
     grace_s : time for which they run on before they are preempted [s] (GraceTime), >= 0
-
-    Raises
-    ------
-    ScenarioError : an empty name, a list of nodes that has another form, or a number that is out of range
     """
 
     name: str
@@ -98,11 +94,6 @@ class Reservation:
     tenants : leaves of the tree of tenants whose jobs may use the nodes; empty = nobody, as for maintenance
     planned : whether schedulers know it before it begins; False = a fault
     drain : whether gangs that hold the nodes run on, as on drained nodes: only nothing more starts there
-
-    Raises
-    ------
-    ScenarioError : an empty name, a list of nodes that has another form, times that are not 0 <= start < end, or a
-        fault with tenants
     """
 
     name: str
@@ -137,10 +128,6 @@ class Partitions:
     by : attribute of the workload that names the partition of each job, such as ``virtual_cluster``, ``queue`` or
         ``tenant``, or several with commas between them. Without this attribute, or with an empty name, a job belongs
         to the default partition
-
-    Raises
-    ------
-    ScenarioError : two partitions or two reservations of one name, or several default partitions
     """
 
     partitions: tuple[Partition, ...] = ()

@@ -37,10 +37,6 @@ class Qos:
     preempt_mode : what happens to its jobs if others preempt them (PreemptMode): "requeue" = they wait again, "off" =
         nothing
     grace_s : time for which they run on before they are preempted [s] (GraceTime), >= 0
-
-    Raises
-    ------
-    ScenarioError : an empty name, or a value that is out of range
     """
 
     name: str

@@ -273,12 +273,7 @@ class WorkloadSpec:
         return workload if self.elastic is None else elastic_jobs(workload, **self.elastic)
 
     def identities(self) -> dict[str, Any]:
-        """Return the fields that name files, with the SHA-256 of each file instead of its path.
-
-        Raises
-        ------
-        TraceError, WorkloadError : as in :meth:`identity`
-        """
+        """Return the fields that name files, with the SHA-256 of each file instead of its path."""
         data: dict[str, Any] = {"source": self.identity()}
         if ":" in self.profiles:
             name, path = split_here(self.profiles, "workload.profiles", FILE_RULES)

@@ -89,12 +89,7 @@ class Scheduler(ABC):
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
 
     def check_parameters(self) -> None:
-        """Refuse numbers that no field of this kind can hold; a run does so before it begins.
-
-        Raises
-        ------
-        SchedulerError : a field of this dataclass is NaN, too large, or a number of seconds outside the range of times
-        """
+        """Refuse numbers that no field of this kind can hold; a run does so before it begins."""
         if dataclasses.is_dataclass(self):
             given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
             check_sizes_of_numbers(type(self), given, f"scheduler {self.name!r}")

@@ -254,10 +254,6 @@ class Simulation:
         Parameters
         ----------
         run_s : float64 [J], run time of each job on its ideal placement [s]; a running job that has run longer ends now
-
-        Raises
-        ------
-        GpuschedError : a run time that is not a finite number above 0
         """
         run_s = np.ascontiguousarray(run_s, np.float64)
         if run_s.shape != (len(self.instance.workload),) or not (np.isfinite(run_s) & (run_s > 0)).all():
@@ -364,10 +360,6 @@ class Simulation:
         Returns
         -------
         index into refusals.REFUSALS; 0 = the job was started
-
-        Raises
-        ------
-        GpuschedError : no placement rule has this number
         """
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))

@@ -646,10 +646,6 @@ class ClairvoyantView(ClusterView):
         placement : "consolidate" = best fit on free GPUs; "bsbf" = machines with the fewest gangs first; "bsbfs" = one
             machine if possible, alone or shared, and otherwise like "bsbf"
         strict : True = stop at the first job that does not fit; False = skip that job
-
-        Raises
-        ------
-        GpuschedError : ``placement`` has another value
         """
         if placement not in PLACEMENTS:
             raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))

@@ -65,11 +65,6 @@ def rule_number(name: str) -> int:
     """Return the number of a placement rule that is used from now on, which is compiled here if it is not.
 
     RULE_NUMBER has the numbers of rules that may never be used.
-
-    Raises
-    ------
-    GpuschedError : no rule has this name; the message suggests similar names
-    KernelError : the rule does not compile
     """
     number = _known(name)
     place.prepare(number)
