@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, weights_of
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Scheduler
 
@@ -61,12 +58,6 @@ class SearchedRule(Scheduler):
 
     @classmethod
     def load(cls, path: Path) -> Any:
-        """Read what :meth:`save` wrote."""
+        """Read a file that a search has written."""
         with checkpoint(path, cls.format, f"{'an' if cls.kind[0] in 'aeiou' else 'a'} {cls.kind}") as (_, stored):
             return weights_of(stored, cls.names)
-
-    @classmethod
-    def save(cls, path: Path, weights: Sequence[float], about: Mapping[str, Any]) -> None:
-        """Write weights, in the order of ``names``, with ``about`` as metadata."""
-        metadata = {"format": cls.format, "weights": list(cls.names), "about": dict(about)}
-        write_checkpoint(path, metadata, {"weights": np.array(weights)})

@@ -57,10 +57,6 @@ def where(workload: Workload, condition: str) -> Workload:
     ----------
     condition : ``virtual_cluster=6214e9,11cb48`` keeps the jobs of two virtual clusters. ``status!=Killed`` drops the
         killed jobs. Which attributes exist depends on the log: user, virtual_cluster, status, model and others
-
-    Raises
-    ------
-    WorkloadError : a malformed condition, an attribute that the workload lacks, or no job left
     """
     name, keep, values = split_condition(condition)
     if name not in workload.attributes:
@@ -85,10 +81,6 @@ def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
     A hash of seed and job id decides whether a job is kept. So sampling with a probability commutes with the filters by
     attribute and demand, and the sample of a lower probability is a subset of that of a higher one. The hash is
     SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
-
-    Raises
-    ------
-    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number of at least 2, or no job left
     """
     check_amount(amount)
     rank = _split_mix(workload.jobs["id"], seed)

@@ -91,12 +91,7 @@ _numbers: dict[Any, int] = {}
 
 
 def policy(function: Any) -> Any:
-    """Register a kernel as a policy; it takes a Run, a Choice and a handle of its own, and returns a kind of decision.
-
-    Raises
-    ------
-    GpuschedError : the kernel has a wrong signature, or there are too many policies
-    """
+    """Register a kernel as a policy; it takes a Run, a Choice and its own handle, and returns a kind of decision."""
     number = len(_numbers)
     try:
         _policies.put(number, function)

@@ -408,10 +408,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Returns
         -------
         observation, info : as of ``reset``, at the time of the snapshot
-
-        Raises
-        ------
-        GpuschedError : a snapshot of another scenario, version, windows or reward
         """
         snapshot.check(self._fingerprint, self.windows, self._settings)
         if self._encoder is None or self._seed != snapshot.seed:

@@ -145,12 +145,7 @@ def write_json(results: Iterable[RunResult], path: str | Path, **more: Any) -> N
 
 
 def read_json(path: str | Path) -> Results:
-    """Read results that :func:`write_json` wrote.
-
-    Raises
-    ------
-    GpuschedError : the file is missing, damaged or of another format
-    """
+    """Read results that :func:`write_json` wrote."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -237,10 +237,6 @@ class ClusterView:
         name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``priority_class``,
             ``deadline_s``, ``value`` or ``begin_s``
         untold : value of all jobs if the workload does not have this attribute
-
-        Raises
-        ------
-        GpuschedError : ``name`` is unknown, or the attribute of a job is not a number
         """
         if name not in REQUESTED:
             raise GpuschedError(unknown_name("number that users tell", name, REQUESTED))
