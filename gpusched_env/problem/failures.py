@@ -86,8 +86,8 @@ class Renewal:
             raise ScenarioError(
                 f"{type(self).__name__.lower()}: rate {self.rate:g}, shape {self.shape:g} and repair_s "
                 f"{self.repair_s:g} let the part that fails most fail about {expected:.2g} times in {horizon_s:.3g} s, "
-                f"but {most:,} times is the limit for {len(part)} nodes: lower the rate or lemon_factor, raise shape or repair_s, lower "
-                "repair_sigma, or set until_s"
+                f"but {most:,} times is the limit for {len(part)} nodes: lower the rate or lemon_factor, raise shape "
+                "or repair_s, lower repair_sigma, or set until_s"
             )
         end_s = np.zeros(len(rates))
         while (end_s < horizon_s).any() and self.rate:
