@@ -1,6 +1,7 @@
 """A twin's policy from files of Slurm, and names that mean something else, too: an account and a partition ``all``."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
