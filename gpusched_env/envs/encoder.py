@@ -87,11 +87,6 @@ class Encoder:
         batch.row[0] = 0
 
     @property
-    def is_over_limit(self) -> bool:
-        """Whether the step limit was reached, so that the rest of the run was played without the agent."""
-        return bool(self._episode["playing_out"])
-
-    @property
     def is_refused(self) -> bool:
         """Whether the last action was infeasible, so that it changed nothing."""
         return bool(self._episode["is_refused"])
@@ -118,7 +113,10 @@ class Encoder:
         self._is_taken = False
         self._action[0] = action
         bits = self._play()
-        return bits != 0 and self.batch.finish_step(bits, self._drain)
+        over = bits != 0 and self.batch.finish_step(bits, self._drain)
+        if self.windows.predictor and self.batch.foresee(0, self.simulation):
+            self.batch.write_again([0])
+        return over
 
     def take(self) -> tuple[Observation, np.ndarray]:
         """Return the observation and the mask, int8 [actions], in fresh arrays."""
@@ -145,6 +143,7 @@ class Encoder:
         row = self.batch.row[0]
         self.batch.arrays.storage[0] = state
         self.batch.row[0] = row
+        self.batch.forget(0)
         self._is_taken = True  # nothing has been written to that row yet
 
     def exceeds_limits(self, job: int) -> bool:
@@ -230,8 +229,7 @@ class Encoder:
         sizes = ", ".join(f"{name}={size}" for name, size in widest_windows(self.simulation.instance).items())
         raise SchedulerError(
             f"{decision}: job {row} is in no slot of {name}_window={len(slots)}, so no action makes this "
-            f"decision. Make the environment with {sizes}, which show every job of this workload, or by "
-            "gpusched_env.envs.scheduler_player.wide_open(scenario, seed)"
+            f"decision. Make the environment with {sizes}, which show every job of this workload"
         )
 
     def _kind_of(self, decision: Start | Preempt | Resize | Refuse) -> str:

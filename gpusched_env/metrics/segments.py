@@ -108,6 +108,9 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
         if instance.recovery is not None:
             table[name] *= instance.recovery.stretch[table["job"]]
     table["alone_s"] = table["iteration_s"]
+    if slot_s := instance.semantics.slot_s:  # whole iterations, as in core/network/settling.py
+        whole = np.floor(slot_s / table["iteration_s"])
+        table["iteration_s"] = np.divide(slot_s, whole, out=np.full(len(table), np.inf), where=whole > 0)
     if (events["kind"] == RATE).any():
         _follow_rates(instance, log, table)
     return table

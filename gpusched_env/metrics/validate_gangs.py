@@ -7,7 +7,7 @@ import numpy as np
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.metrics.refusal import refusal, refuse
-from gpusched_env.metrics.segments import segments
+from gpusched_env.metrics.segments import fail_events, segments
 from gpusched_env.metrics.validate_sharing import check_company
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.node_counts import NodeCounts
@@ -125,7 +125,8 @@ def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.nda
     group = np.repeat(sets.choices.node_set[pair], events["gpu_count"][starts])
     node = instance.cluster.node_of_gpu[log.gpus]
     free_s = np.full(len(events), np.inf)
-    free_s[table["start_event"]] = table["free_s"]
+    fails = fail_events(log, table)  # a crash may be found late
+    free_s[table["start_event"]] = np.where(fails >= 0, events["time_s"][fails], table["free_s"])
     outside = ~sets.belongs[group, node]
     if outside.any():
         at = int(np.argmax(outside))

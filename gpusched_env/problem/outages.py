@@ -6,7 +6,8 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -105,7 +106,8 @@ class Outages:
         return hashlib.sha256(self.rows[["node", "start_s", "end_s"]].tobytes()).hexdigest()
 
 
-class Recovery(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Recovery:
     """What jobs lose by a crash, and when they fail by themselves. J = number of jobs."""
 
     interval_s: np.ndarray  # float64 [J] [s] of progress between two checkpoints; inf = only preemptions save
@@ -114,7 +116,7 @@ class Recovery(NamedTuple):
     fails_after_s: np.ndarray  # float64 [F] [s] of service of an attempt after which it fails, by job
     attempts: np.ndarray  # int64 [J], failures by itself after which the job ends; 0 = it never gives up
 
-    @property
+    @cached_property
     def changes_nothing(self) -> bool:
         """Whether a run without outages is as if there were no checkpoints and failures."""
         return not len(self.fails_after_s) and not self.cost_s.any()
@@ -142,11 +144,11 @@ def recovery_of(workload: Workload, rules: Semantics) -> Recovery:
     interval_s = _told(workload, CHECKPOINT_INTERVAL, rules.checkpoint_interval_s, SHORTEST_INTERVAL_S, math.inf)
     cost_s = _told(workload, CHECKPOINT_COST, rules.checkpoint_cost_s, 0.0, LATEST_S)
     lists: list[list[float]] = []
+    first = np.zeros(jobs + 1, np.int64)
     if FAILS_AFTER in workload.attributes:
         lists = [_numbers(workload, row, text) for row, text in enumerate(workload.attributes[FAILS_AFTER].tolist())]
+        first[1:] = np.cumsum([len(one) for one in lists])
     attempts = _told(workload, ATTEMPTS, 0.0, 0.0, 2.0**31)
-    first = np.zeros(jobs + 1, np.int64)
-    first[1 : len(lists) + 1] = np.cumsum([len(one) for one in lists])
     return Recovery(
         interval_s, np.where(np.isfinite(interval_s), cost_s, 0.0), first,
         np.array([seconds for one in lists for seconds in one], float), attempts.astype(np.int64),

@@ -8,11 +8,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers import failing
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.registry import ARRAYS
 from gpusched_env.envs.observation.sharing import COMPANY, PAIRS, SHARED
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
@@ -211,8 +212,9 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
     return {"partners": partners, "seats": np.array([(counts == 1).mean(), (counts > 1).mean(), loss]), "memory": sizes}
 
 
-def test_observations_equal_their_definitions() -> None:
-    env = ClusterEnv(small(3), **WIDE)
+@pytest.mark.parametrize("scenario", [small(3), failing(small(3), 60.0)], ids=["plain", "failures"])
+def test_observations_equal_their_definitions(scenario: Scenario) -> None:
+    env = ClusterEnv(scenario, **WIDE)
     rng = np.random.default_rng(1)
     observation, _ = env.reset(seed=2)
     seen: dict[str, list[np.ndarray]] = {key: [] for key in SHARING_TABLES}

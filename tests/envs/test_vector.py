@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import linked_scenario, small_scenario
+from helpers import failing, linked_scenario, small_scenario
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
@@ -37,6 +37,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "links": dict(scenario=linked_scenario(), rules=("pack", "spread"), step_limit=90, **WINDOWS),
     "sharing": dict(id="gpusched/Sharing-v0", step_limit=60),
     "types": dict(id="gpusched/Heterogeneous-v0", step_limit=80),
+    "failures": dict(scenario=failing("tiny-v1", 300.0), extras=("crashes",), **WINDOWS),
     "limits": dict(scenario="tiny-v1", step_limit=9, running_window=0, queue_window=3),
 }
 OWN = ("episode_return", "episode_length")  # infos that single environments do not have

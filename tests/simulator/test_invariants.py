@@ -90,7 +90,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
         return Start(job, str(rng.choice(list(PLACEMENT_RULES))))
     if kind < 0.75:
         gang = int(simulation.instance.workload.jobs["gpus"][job % jobs]) + int(rng.random() < 0.1)
-        free = np.flatnonzero(simulation.arrays.holder == -1)
+        free = np.flatnonzero(simulation.arrays.holder[: simulation.instance.cluster.gpus] == -1)
         choice = rng.integers(-1, simulation.instance.cluster.gpus + 1, gang) if rng.random() < 0.3 else free[:gang]
         return Start(job, gpus=tuple(choice.tolist()))
     if kind < 0.85:

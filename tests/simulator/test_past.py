@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import PREEMPT
+from gpusched_env.event_log import FAIL, PREEMPT
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.partitions import Partitions, Reservation
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Lease, Move, Preempt, Scheduler, Simulation, Start, begin, moves_of, simulate
+from tests.core.test_failures import random_outages
 
 # Schedulers without a memory, so that one that begins at the cut decides as one that has seen the past.
 MEMORYLESS = (
@@ -40,12 +41,15 @@ class Leasing(Scheduler):
     moment=st.floats(0, 1.05),
     at_event=st.booleans(),
     round_s=st.sampled_from([0.0, 0.0, 60.0]),
+    crashes=st.sampled_from([0, 0, 30]),
 )
-def test_the_cut_of_a_run_at_any_moment_continues_to_an_equal_digest(spec, seed, moment, at_event, round_s):
+def test_the_cut_of_a_run_at_any_moment_continues_to_an_equal_digest(spec, seed, moment, at_event, round_s, crashes):
     if spec.startswith("slurm"):
         round_s = 0.0
-    instance = random_instance(seed, 60, round_s=round_s)
+    instance = random_instance(seed, 60, round_s=round_s, detection_s=20.0, checkpoint_interval_s=200.0)
+    instance.outages = random_outages(seed, len(instance.cluster.nodes), 5_000.0, crashes) if crashes else None
     whole = simulate(instance, make_scheduler(spec))
+    assert (FAIL in whole.events["kind"]) == (crashes > 0)
     times = whole.events["time_s"]
     now_s = float(times[min(int(moment * len(times)), len(times) - 1)] if at_event else moment * times[-1])
     cut = begin(instance, moves_of(instance, whole, now_s), now_s, ask=False)
@@ -142,19 +146,23 @@ def test_a_run_with_changed_run_times_equals_a_run_of_these_times(seed, spec):
 
 
 @pytest.mark.parametrize("spec", ["fifo", "srtf"])
+@pytest.mark.parametrize("crashes", [0, 12])
 @pytest.mark.parametrize(("round_s", "checkpoint_s"), [(0.0, 0.0), (0.0, 20.0), (60.0, 20.0)])
-def test_the_cut_of_a_run_whose_gangs_left_reserved_nodes_continues_to_an_equal_digest(spec, round_s, checkpoint_s):
+def test_the_cut_of_a_run_whose_gangs_left_reserved_nodes_continues_to_an_equal_digest(
+    spec, round_s, checkpoint_s, crashes
+):
     """Reservations preempt gangs, with rounds also between decision points; the log tells no difference."""
     plain = random_instance(3, 40, round_s=round_s, checkpoint_s=checkpoint_s, restore_s=10.0)
     end_s = float(plain.workload.jobs["arrival_s"][-1])
     closed = [Reservation(f"r{i}", end_s * part, end_s * (part + 0.1), nodes="0") for i, part in enumerate((0.25, 0.6))]
     instance = Instance(
-        plain.cluster, plain.workload, plain.network, plain.semantics, partitions=Partitions(reservations=closed)
-    )
+        plain.cluster, plain.workload, plain.network, plain.semantics, partitions=Partitions(reservations=closed),
+        outages=random_outages(3, len(plain.cluster.nodes), end_s, crashes),
+    )  # fmt: skip
     whole = simulate(instance, make_scheduler(spec))
     times = whole.events["time_s"]
-    made = [float(t) for t in times[whole.events["kind"] == PREEMPT]]
-    assert made
+    made = [float(t) for t in times[np.isin(whole.events["kind"], (PREEMPT, FAIL))]]
+    assert (PREEMPT in whole.events["kind"], FAIL in whole.events["kind"]) == (True, crashes > 0)
     for now_s in [*made, *np.nextafter(made, np.inf), 0.5 * times[-1], 0.9 * times[-1]]:
         cut = begin(instance, moves_of(instance, whole, now_s), now_s, ask=False)
         np.testing.assert_array_equal(cut.log().events, whole.events[times <= now_s])

@@ -21,13 +21,14 @@ from gpusched_env.event_log import PREEMPT, EventLog
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.failures import Burst, Failures
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
 
 FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}
-FREE = -1
+FREE, UNUSABLE = -1, -3
 
 
 def plain_python_digests(module: str) -> list[str]:
@@ -169,6 +170,16 @@ def thirty_jobs(name: str) -> Scenario:
     return whole.replace(workload=dataclasses.replace(whole.workload, jobs=30), tracked_window=None)
 
 
+def failing(scenario: Scenario | str, gap_s: float = 1000.0, until_s: float | None = None) -> Scenario:
+    """The scenario with a crash of any node every ``gap_s`` seconds, racks that fail less often, until ``until_s``."""
+    plain = get_scenario(scenario) if isinstance(scenario, str) else scenario
+    rate = 86_400_000.0 / gap_s / (sum(group.count for group in plain.groups) or 8)
+    rules = dict(checkpoint_interval_s=gap_s / 3, checkpoint_cost_s=gap_s / 50, detection_s=gap_s / 30)
+    bursts = (Burst(rate / 4, repair_s=gap_s / 5),)
+    failures = Failures(rate, repair_s=gap_s / 2, repair_sigma=1.0, bursts=bursts, until_s=until_s)
+    return plain.replace(semantics=dataclasses.replace(plain.semantics, **rules), failures=failures)
+
+
 def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:
     """Two racks of two machines below a spine, gangs of up to eight
     GPUs, and links slow enough for placement to matter.
@@ -230,7 +241,10 @@ def check_counts(simulation: Simulation) -> None:
     holder = state.holder[: cluster.gpus * simulation.instance.gpu_jobs]
     assert (state.holder[len(holder) :] == FREE).all()
     layers = holder.reshape(-1, cluster.gpus)
-    assert ((layers[:-1] != FREE) | (layers[1:] == FREE)).all(), "a layer is taken, and the one below it free"
+    down = np.isin(cluster.node_of_gpu, np.flatnonzero(state.down))
+    assert ((layers == UNUSABLE) == down & (layers < 0)).all(), "free GPUs of nodes that are down, and no others"
+    assert world["down_gpus"] == (layers[0] == UNUSABLE).sum()
+    assert ((layers[:-1] >= 0) | (layers[1:] < 0)).all(), "a layer is taken, and the one below it free"
     by_node = np.bincount(cluster.node_of_gpu[layers[0] == FREE], minlength=len(cluster.nodes))
     by_rack = np.bincount(cluster.nodes["rack"], by_node, minlength=len(cluster.racks))
     first_rack = len(cluster.nodes)
@@ -238,7 +252,7 @@ def check_counts(simulation: Simulation) -> None:
     assert state.free[first_rack : first_rack + len(by_rack)].tolist() == by_rack.tolist()
     assert world["free_gpus"] == by_node.sum()
     running = state.running[: world["running"]].tolist()
-    assert sorted(set(holder[holder != FREE].tolist())) == sorted(running)
+    assert sorted(set(holder[holder >= 0].tolist())) == sorted(running)
     assert sorted(state.running.tolist()) == list(range(len(state.running)))
     for replica in running:
         row = state.replicas[replica]

@@ -83,9 +83,9 @@ def write_nodes(sim: Run, env: EnvArrays, out: Shown) -> None:
 @kernel(lazy=True)
 def write_crashes(sim: Run, env: EnvArrays, out: Shown) -> None:
     """Write all rows."""
-    for n in range(len(sim.down)):
+    for n in range(sim.world["nodes"] if sim.world["recovers"] else 0):
         crashes = sim.nodes[n]["crashes"]
-        out.values[n, CRASHES.down] = sim.down[n]
+        out.values[n, CRASHES.down] = sim.down[n] & 1  # not if only a power cap closes it
         out.values[n, CRASHES.crashes] = crashes / (4.0 + crashes)
 
 

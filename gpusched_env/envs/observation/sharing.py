@@ -9,7 +9,6 @@ import numpy as np
 from gpusched_env.core.events import work_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.beside import room_beside
-from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.sharing.partners import alone_s, tightest_tier
 from gpusched_env.core.sharing.seats import slowdown_by_company
 from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
@@ -73,7 +72,7 @@ SHARED: Final = Group(
 @helper
 def several_on(sim: Run, gpu: int) -> bool:
     """Return whether several gangs hold a GPU. Lower seats are taken first, so the second seat decides."""
-    return sim.world["gpu_jobs"] > 1 and sim.holder[gpu + sim.world["gpus"]] != FREE
+    return sim.world["gpu_jobs"] > 1 and sim.holder[gpu + sim.world["gpus"]] >= 0
 
 
 @kernel
@@ -218,7 +217,7 @@ def write_seats(sim: Run, env: EnvArrays, out: Shown) -> None:
     for gpu in range(w["gpus"]):
         if several_on(sim, gpu):
             several += 1
-        elif sim.holder[gpu] != FREE:
+        elif sim.holder[gpu] >= 0:
             single += 1
     loss = 0.0
     for i in range(w["running"]):
