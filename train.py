@@ -2,7 +2,6 @@
 
 python train.py                                  the default recipe, about two minutes
 python train.py --teacher "" --steps 300000 --learning-rate 3e-3 --horizon 2   from scratch
-python train.py --search 30                      look for better settings first
 python train.py --seeds 3                        three networks, and intervals over them
 python train.py --scenario tiny-v1 --steps 20000
 python train.py --schedulers fifo,srtf           compare with these schedulers only

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from gpusched_env.agents.datasets import read_dataset, readable
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities, masked_log_softmax
 from gpusched_env.agents.teachers import Teachers
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.support.plugins import from_clone
 
 if TYPE_CHECKING:
     from gpusched_env.agents.training import TrainingConfig
@@ -82,9 +82,9 @@ def ask(
 
 def answers_of(dataset: str, network: TokenNetwork) -> Answers:
     """Return the steps of a dataset that ``tools/datasets`` wrote."""
-    parts = []
-    with readable(dataset):
-        for episode in read_dataset(dataset):
+    reading, parts = from_clone("tools.datasets.reading", "--dataset"), []
+    with reading.readable(dataset):
+        for episode in reading.read_dataset(dataset):
             observations = {name: array[:-1] for name, array in episode.observations.items()}
             masks = observations.pop("action_mask").astype(bool)
             right = torch.from_numpy(episode.infos["right_actions"][1:]).to(network.device)

@@ -4,7 +4,6 @@ An update plays ``workloads`` x ``copies`` episodes: every workload several time
 schedule costs depends far more on the arrivals than on the actions. The copies of a workload have equal arrivals, so
 the cost of a copy minus the mean cost of all copies during the same simulated time shows what its actions were worth.
 This difference takes the place of a value network, which learns the effect of arrivals slowly and with larger errors.
-``baseline="values"`` trains one nevertheless (agents/values.py), for scenarios in which it may do better.
 
 References
 ----------
@@ -33,7 +32,6 @@ from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
 from gpusched_env.agents.run_folder import STATE_FILE
 from gpusched_env.agents.step_storage import StepStorage
 from gpusched_env.agents.tokens import Layout
-from gpusched_env.agents.values import Values, generalised_advantages
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
 from gpusched_env.errors import GpuschedError
@@ -90,9 +88,6 @@ class Learner:
         self.weights = weights_of(self.network)
         self.optimizer = torch.optim.RAdam([self.weights], lr=config.learning_rate, eps=1e-5)
         self.storage = StepStorage()
-        self.values: Values | None = None
-        if config.baseline == "values":
-            self.values = Values(layout, config.width, config.learning_rate).to(config.device)
 
     def draw(self, count: int) -> list[int]:
         """Draw the seeds of some workloads, from the part of the problems that the curriculum gives now."""
@@ -103,12 +98,11 @@ class Learner:
     def update(self) -> dict[str, float]:
         """Play, improve the network, draw the next workloads, and return numbers for the log."""
         rate = self.config.learning_rate * (1.0 - self.done / self.config.steps)
-        for optimizer in (self.optimizer, *([] if self.values is None else [self.values.optimizer])):
-            for group in optimizer.param_groups:
-                group["lr"] = rate
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         seeds = np.repeat(self.workloads, self.config.copies).tolist()
         steps = play(self.network, self.environment, seeds, self.storage)
-        gains, fitted = self._gains(steps)
+        gains = advantages(steps, self.config.copies, self.horizon_s)
         numbers = improve(self.network, self.weights, self.optimizer, self.config, steps, gains)
         self.done += len(steps.rewards)
         episodes = len(self.workloads) * self.config.copies
@@ -119,31 +113,14 @@ class Learner:
             "steps_per_episode": len(steps.rewards) / episodes,
             "advantage_std": gains.std(),
             "learning_rate": rate,
-            **fitted,
             **numbers,
         }
-
-    def _gains(self, steps: Steps) -> tuple[np.ndarray, dict[str, float]]:
-        """Return the advantages of all steps, float64 [N], and numbers for the log."""
-        config = self.config
-        if self.values is None:
-            return advantages(steps, config.copies, self.horizon_s), {}
-        values = self.values.of(steps.inputs, config.batch)
-        gains = np.empty_like(values)
-        for rows in steps.by_episode():
-            durations_s = steps.ends_s[rows] - steps.begins_s[rows]
-            gains[rows] = generalised_advantages(
-                values[rows], steps.rewards[rows], durations_s, self.horizon_s, config.gae_lambda
-            )
-        explained = self.values.fit(steps.inputs, gains + values, config.batch, config.epochs)
-        return gains, {"explained_variance": explained}
 
     def state(self) -> dict[str, Any]:
         """Return everything that :meth:`restore` needs, as tensors and plain values."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "values": None if self.values is None else self.values.state(),
             "torch_rng": torch.get_rng_state(),
             "rng": json.dumps(self.rng.bit_generator.state),
             "workloads": self.workloads,
@@ -154,8 +131,6 @@ class Learner:
         """Continue from a state: all later updates are those of the run that saved it."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
-        if self.values is not None:
-            self.values.restore(state["values"])
         torch.set_rng_state(state["torch_rng"])
         self.rng.bit_generator.state = json.loads(state["rng"])
         self.workloads, self.done = state["workloads"], state["done"]

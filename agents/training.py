@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import torch
 
 import gpusched_env
 from gpusched_env.agents import ppo
-from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL, windows_of
 from gpusched_env.agents.network import WIDTH
 from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
@@ -28,6 +27,7 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.scenarios import Curriculum, get_scenario
+from gpusched_env.support.plugins import from_clone
 
 CHECKED_EPISODES: Final = 4  # in which a teacher shows whether it can be imitated
 
@@ -63,10 +63,6 @@ class TrainingConfig(Windows):
     """Number of workloads per update."""
     copies: int = 4
     """Number of episodes of each workload per update, which are compared with each other."""
-    baseline: Literal["copies", "values"] = "copies"
-    """What returns are compared with: those of the other copies, or the estimates of a value network."""
-    gae_lambda: float = 0.95
-    """With a value network: 0 = trust its next estimate, 1 = trust the rewards of the episode only."""
     horizon: float = 2.0
     """Time after which the effect of an action counts 1/e, in mean ideal run times of the jobs; inf = no discount."""
     batch: int = 1024
@@ -96,22 +92,17 @@ class TrainingConfig(Windows):
     def __post_init__(self) -> None:
         """Check every field."""
         if self.dataset:
-            for name, value in settings_of(self.dataset).items():
+            reading = from_clone("tools.datasets.reading", "--dataset")
+            for name, value in reading.settings_of(self.dataset).items():
                 object.__setattr__(self, name, value)
         super().__post_init__()
         counts = ("teacher_episodes", "width", "workloads", "batch", "epochs", "validations", "validation_seeds")
-        least = dict.fromkeys(counts, 1) | {"seed": 0}
-        for name, smallest in (
-            least | {"copies": 2 if self.baseline == "copies" else 1, "steps": 0 if self.imitates else 1}
-        ).items():
+        least = dict.fromkeys(counts, 1) | {"seed": 0, "copies": 2, "steps": 0 if self.imitates else 1}
+        for name, smallest in least.items():
             if getattr(self, name) < smallest:
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least {smallest}")
         if self.teacher:
             make_scheduler(self.teacher)  # an unknown one is an error now, not after the first validation
-        if self.baseline not in ("copies", "values"):
-            raise GpuschedError(f"training: baseline is {self.baseline!r}: give copies or values")
-        if not 0.0 <= self.gae_lambda <= 1.0:
-            raise GpuschedError(f"training: gae_lambda is {self.gae_lambda}: give a number from 0 to 1")
         try:
             torch.empty(1, device=self.device)
         except (RuntimeError, AssertionError) as error:

@@ -15,7 +15,6 @@ from gpusched_env.agents.evaluation import chosen_seeds, evaluate_agents
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.recipes import RECIPES
 from gpusched_env.agents.run_folder import STATE_FILE
-from gpusched_env.agents.search import search
 from gpusched_env.agents.training import TrainingConfig, trained_or_resumed
 from gpusched_env.cli.parsing import chosen_schedulers, parsed_seeds
 from gpusched_env.errors import GpuschedError
@@ -42,9 +41,6 @@ def train_and_compare(settings: Settings, config: TrainingConfig) -> None:
     if not (settings.resume or settings.overwrite):
         _refuse_to_overwrite(output)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
-    if settings.search:
-        trials = 0 if settings.resume else settings.search
-        config = search(config, output / "search", trials, lambda line: console.print(line, highlight=False))
     models: Sequence[Path]
     if len(seeds) == 1:
         models = [_trained(replace(config, seed=seeds.start), output, settings.resume, console)]

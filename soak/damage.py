@@ -67,7 +67,7 @@ def _log(folder: Path) -> str:
 
 
 def _dataset(folder: Path) -> str:
-    from gpusched_env.agents.datasets import ROOT, read_dataset
+    from tools.datasets.reading import ROOT, read_dataset
     from tools.datasets.writing import mean_jct_s
     from tools.datasets.writing import verify as play_again
 

@@ -6,12 +6,15 @@ import numpy as np
 
 from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, START, Choice, policy
 from gpusched_env.core.handle import Handle, array, helper, kernel
-from gpusched_env.core.state import Run
+from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.reservations import is_down
+from gpusched_env.core.state import WAITING, Run
 
 Array = np.ndarray
 
 POLICIES = ("ff", "ls", "bco", "rand")
 FIRST_FIT, LEAST_CHARGED, BALANCED, RANDOM = range(4)
+FREE_NOW, ALIVE, ALL = range(3)  # GPUs on which ``place_gang`` may place a gang; ALIVE: held ones, but not down ones
 SLACK_S = 1e-9  # [s] tolerance for rounding in the comparison with theta
 NO_PLACE, WAITS, PLACED, DRAWS = range(-1, 3)  # results of ``place_gang``
 PLAN = 3  # what the policy asks Python to do, in addition to NO_PLACE and DRAWS
@@ -26,6 +29,8 @@ LEDGER_DTYPE = np.dtype(
         ("binding", "<i8"),  # 1 = theta has excluded a GPU
         ("count", "<i8"),  # jobs of the plan
         ("known", "<i8"),  # jobs that had entered the system when the plan was made
+        ("changes", "<i8"),  # machines that had gone down or come back by then
+        ("left", "<i8"),  # jobs of the plan that have not started
         ("at", "<i8"),  # index in ``order`` of the next job to place; of queues: of the next job to look at
         ("candidates", "<i8"),  # GPUs from which to draw
         ("drawn", "<i8"),  # 1 = the GPUs of this job have been drawn
@@ -79,7 +84,7 @@ def sum_of(values: Array, begin: int, end: int) -> float:
 
 @helper
 def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
-    """Mark the least charged servers, as few as together have ``wanted`` GPUs that can run the gang."""
+    """Mark the least charged servers, as few as have ``wanted`` GPUs that can run the gang and are not down."""
     for node in range(len(book.mean_s)):
         first = sim.nodes[node]["first_gpu"]
         gpus = sim.nodes[node]["gpus"]
@@ -94,17 +99,17 @@ def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
         book.kept[best] = 1
         first = sim.nodes[best]["first_gpu"]
         for gpu in range(first, first + sim.nodes[best]["gpus"]):
-            found += able[gpu]
+            found += able[gpu] and not is_down(sim, gpu)
         if found >= wanted:
             break
 
 
 @helper
-def place_gang(sim: Run, book: Book, at: int, everywhere: bool) -> int:
+def place_gang(sim: Run, book: Book, at: int, where: int) -> int:
     """Write the GPUs of the job at index ``at`` of the plan to ``chosen``, the least charged or the first ones.
 
     Returns PLACED; WAITS = too few GPUs are free now; NO_PLACE = there would be too few even if all were free; DRAWS =
-    ``chosen`` begins with the candidates, from which Python must draw. ``everywhere``: held GPUs count as well.
+    ``chosen`` begins with the candidates, from which Python must draw. ``where``: FREE_NOW, ALIVE or ALL.
 
     References
     ----------
@@ -125,8 +130,10 @@ def place_gang(sim: Run, book: Book, at: int, everywhere: bool) -> int:
             continue
         if not able[gpu] or (limited and not book.kept[sim.gpu_node[gpu]]):
             continue
+        if where == ALIVE and is_down(sim, gpu):
+            continue
         allowed += 1
-        if sim.holder[gpu] >= 0 and not everywhere:
+        if where == FREE_NOW and sim.holder[gpu] != FREE:
             continue
         candidates += 1
         if m["policy"] == RANDOM:
@@ -151,8 +158,9 @@ def place_gang(sim: Run, book: Book, at: int, everywhere: bool) -> int:
 
 @kernel
 def place_at_once(sim: Run, book: Book, at: int) -> int:
-    """Choose the GPUs of a job, whether or not they are free now; the result is that of :func:`place_gang`."""
-    return place_gang(sim, book, at, True)
+    """Choose the GPUs of a job, held ones included; ones that are down only if too few others are left."""
+    found = place_gang(sim, book, at, ALIVE)
+    return place_gang(sim, book, at, ALL) if found == NO_PLACE else found
 
 
 @helper
@@ -162,6 +170,7 @@ def begin_gang(sim: Run, choice: Choice, book: Book, at: int) -> int:
         book.started_s[sim.chosen[i]] += book.charges_s[at]
         if not book.memory["queues"]:
             book.charged_s[sim.chosen[i]] += book.charges_s[at]
+    book.memory["left"] -= 1
     choice.made["row"] = book.order[at]
     choice.made["gpus"] = book.gangs[at]
     return START
@@ -172,9 +181,9 @@ def next_in_line(sim: Run, choice: Choice, book: Book) -> int:
     """Start the next job if it fits: a gang takes free GPUs only, and a gang that waits blocks all gangs behind it."""
     m = book.memory
     at = m["at"]
-    if at == m["count"]:
+    if at == m["count"] or sim.jobs[book.order[at]]["status"] != WAITING:  # a gang that has failed is released later
         return NOTHING
-    found = PLACED if m["drawn"] else place_gang(sim, book, at, False)
+    found = PLACED if m["drawn"] else place_gang(sim, book, at, FREE_NOW)
     if found == WAITS:
         return NOTHING
     if found != PLACED:
@@ -198,10 +207,10 @@ def next_of_queues(sim: Run, choice: Choice, book: Book) -> int:
         if book.order[at] < 0:
             continue
         first = book.ends[at] - book.gangs[at]
-        ready = True
+        ready = sim.jobs[book.order[at]]["status"] == WAITING
         for i in range(first, book.ends[at]):
             gpu = book.places[i]
-            ready = ready and sim.holder[gpu] < 0 and book.taken[gpu] == 0
+            ready = ready and sim.holder[gpu] == FREE and book.taken[gpu] == 0
             book.taken[gpu] = 1
             sim.chosen[i - first] = gpu
         if ready:
@@ -214,9 +223,10 @@ def next_of_queues(sim: Run, choice: Choice, book: Book) -> int:
 @policy
 @kernel
 def next_of_book(sim: Run, choice: Choice, book: Book) -> int:
-    """Ask for a new plan if jobs have arrived; start the jobs that the plan allows to start now."""
+    """Ask for a new plan if jobs or machines came or failed; start the jobs that the plan allows to start now."""
     m = book.memory
-    if sim.world["entered"] > m["known"]:
+    changed = sim.world["recovers"] > 0 and sim.world["next_closing"] > m["changes"]
+    if sim.world["entered"] > m["known"] or sim.world["waiting"] > m["left"] or changed:
         m["asks"] = PLAN
         return ASSIST
     if not m["queues"]:

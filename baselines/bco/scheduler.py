@@ -64,9 +64,11 @@ class SjfBco(CompiledScheduler):
     Notes
     -----
     The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
-    and the name in tables ends in ``-online``. A theta that leaves a job too few GPUs is discarded; if all are, the
-    plan is made without a limit. We know of no code by the authors; ``docs/reproduce_sjf_bco.md`` lists the points that
-    the paper leaves open. A plan takes one rehearsal of all waiting jobs per combination of theta and kappa.
+    and the name in tables ends in ``-online``. They are also planned again when a gang fails, or a machine goes down
+    or comes back; a failed gang is charged again, and rehearsals know of no failure to come (our choice). A theta that
+    leaves a job too few GPUs is discarded; if all are, the plan is made without a limit. We know of no code by the
+    authors; ``docs/reproduce_sjf_bco.md`` lists the points that the paper leaves open. A plan takes one rehearsal of
+    all waiting jobs per combination of theta and kappa.
 
     References
     ----------
@@ -78,7 +80,6 @@ class SjfBco(CompiledScheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
-    knows_failures = False  # its plan starts each job once
     remembers_gpus = True
 
     policy: str = "bco"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
@@ -138,19 +139,22 @@ class SjfBco(CompiledScheduler):
             self._view = simulation.view_for(self)
         try:
             if own.memory["asks"] == PLAN:
-                self._online = bool(own.memory["known"] > 0)
-                if len(self._view.waiting):  # else these jobs were cancelled
-                    self._plan(self._view, own)
+                self._online |= bool(0 < own.memory["known"] < self._view.entered)
+                failed = self._view.running[self._view.checkpointing]
+                rows = np.sort(np.concatenate([self._view.waiting, failed]))
+                if len(rows):  # else these jobs were cancelled
+                    self._plan(self._view, rows, own)
                 own.memory["known"] = self._view.entered
+                own.memory["changes"] = simulation.arrays.world["next_closing"]
             else:
                 self._draw(simulation, own, int(own.memory["at"]), int(own.memory["asks"]))
                 own.memory["drawn"] = 1
         except NoPlaceError as error:
             raise NoPlaceError(f"{self.name}: {error}") from None
 
-    def _plan(self, view: ClusterView, own: Book) -> None:
+    def _plan(self, view: ClusterView, waiting: np.ndarray, own: Book) -> None:
         """Plan the waiting jobs; theta and kappa are searched by rehearsal, unless the parameters fix both."""
-        waiting, m = view.waiting, own.memory
+        m = own.memory
         order = waiting[np.argsort(view.gpus[waiting], kind="stable")] if self.order == "smallest" else waiting
         gangs, charges_s, count = view.gpus[order].astype(np.int64), self._charges_s(view, order), len(order)
         own.gangs[:count], own.charges_s[:count], own.ends[:count] = gangs, charges_s, np.cumsum(gangs)
@@ -160,7 +164,8 @@ class SjfBco(CompiledScheduler):
 
         def make(theta_s: float, small: float) -> Book:
             own.order[:count], own.charged_s[:], own.started_s[:] = order, charged_s, charged_s
-            m["theta_s"], m["small"], m["count"], m["known"] = theta_s, small, count, len(view.simulation.arrays.jobs)
+            m["theta_s"], m["small"], m["count"], m["left"] = theta_s, small, count, count
+            m["known"] = m["changes"] = np.iinfo(np.int64).max  # rehearsals make no new plan
             m["at"] = m["binding"] = m["drawn"] = 0
             if m["queues"]:
                 self._place_all(view.simulation, own)

@@ -52,6 +52,9 @@ class Gandiva(Scheduler):
     waits for its turn resumes elsewhere if enough GPUs are free, even outside its server set. Turns are round robin by
     arrival. A gang that shares its GPUs does not migrate.
 
+    A gang that fails, or is stopped by a power cap, is placed as a new one. Its place goes to the next job in turn, but
+    places on nodes that are down are given up, and the jobs that waited for these alone are placed anew (our choice).
+
     This version is "lite" because it omits packing of two jobs on a GPU, growing and shrinking of jobs, and the
     measurements that control them.
 
@@ -71,7 +74,6 @@ class Gandiva(Scheduler):
 
     relies_on_decisions = True
     knows_partitions = False  # it chooses machines itself
-    knows_failures = False  # it expects that only its decisions preempt gangs
     knows_node_counts = False
     remembers_gpus = True
 
@@ -101,6 +103,7 @@ class Gandiva(Scheduler):
         self._new_sets = False  # whether sets have been added since then
         self._numbers = 0  # sets and seats so far, which are numbered in their order
         self._finished = view.finished_count
+        self._stops = view.simulation.instance.recovery is not None  # whether gangs may stop by themselves
         self._moved_s = -math.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -147,16 +150,25 @@ class Gandiva(Scheduler):
         return ready
 
     def _vacate(self, view: ClusterView) -> None:
-        """Give the places of finished gangs to the next job in turn, or give these places up."""
-        if view.finished_count == self._finished:
+        """Give the places of gangs that have ended or failed to the next job in turn, or give these places up."""
+        if view.finished_count == self._finished and not self._stops:
             return
         self._finished = view.finished_count
-        ended = self._at_work.keys() - set(view.running.tolist())
+        ended = self._at_work.keys() - set(view.running[~view.checkpointing].tolist())
         for seat in sorted((self._at_work[job] for job in ended), key=lambda seat: (seat.group.number, seat.number)):
-            if seat.group.turns:
+            self._stands[seat.job] = _NOWHERE
+            if seat.group.turns and not self._is_down(view, seat):
                 self._hand_on(seat)
             else:
                 self._give_up(seat)
+        for seat in [seat for seat in self._kept if self._is_down(view, seat)]:
+            self._kept.remove(seat)
+            self._stands[seat.job] = _NOWHERE
+            self._give_up(seat)
+
+    def _is_down(self, view: ClusterView, seat: Seat) -> bool:
+        """Return whether a machine of a place is down, or closed by a power cap."""
+        return self._stops and bool(view.simulation.arrays.down[list(seat.group.machines)].any())
 
     def _hand_on(self, seat: Seat) -> None:
         """Keep the place for the job whose turn is next."""
@@ -167,12 +179,16 @@ class Gandiva(Scheduler):
         del self._waits_in[job]
 
     def _give_up(self, seat: Seat) -> None:
-        """Give up a place for which no job waits."""
+        """Give up a place; if it is the last one of its set, no job waits for a turn there any more."""
         group = seat.group
-        del self._at_work[seat.job]
+        self._at_work.pop(seat.job, None)
+        self._turns.give_up(seat)
         group.seats.remove(seat)
         self._servers.leave(group.machines)
         if not group.seats:
+            for job in group.turns:
+                self._stands[job] = _NOWHERE
+                del self._waits_in[job]
             del self._sets[group.machines, group.gang], self._by_gang[group.gang][group.number]
             self._hosted[group.gang] = bool(self._by_gang[group.gang])
 
@@ -207,7 +223,7 @@ class Gandiva(Scheduler):
         if view.free_gpus:
             free = self._free(view)
             room = int(np.count_nonzero(free))
-        if view.entered == self._seen and not self._new_sets and not room:
+        if view.entered == self._seen and not self._new_sets and not room and not self._stops:
             return  # nothing has changed for the waiting jobs
         self._seen, self._new_sets = view.entered, False
         waiting = view.waiting

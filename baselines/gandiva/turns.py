@@ -91,6 +91,11 @@ class Turns:
         self._end_none(seat.group)
         return seat.job
 
+    def give_up(self, seat: Seat) -> None:
+        """Cancel the end of the turn of a place, if there is one."""
+        if seat.group.turns and seat.since_s < math.inf:
+            self._drop(seat)
+
     def over(self, now_s: float) -> list[Seat]:
         """List the places whose turns have ended by now."""
         return [turn[-1] for turn in self._sorted[: self._until(now_s)]]

@@ -10,7 +10,7 @@ import typer
 
 from gpusched_env.cli.choosing import MapOption, columns_of
 from gpusched_env.cli.outputs import written
-from gpusched_env.errors import GpuschedError
+from gpusched_env.support.plugins import from_clone
 
 if TYPE_CHECKING:
     from gpusched_env.pseudonyms.names import Pseudonyms
@@ -51,13 +51,5 @@ def pseudonymise(
 
     Example: gpusched traces pseudonymise slurm:sacct.txt --key secret.txt --output public.txt
     """
-    try:
-        from tools.pseudonyms.command import write
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("tools"):
-            raise
-        raise GpuschedError(
-            "logs get pseudonyms in a clone of the repository, not in an installed package: "
-            "pip install -e . in the clone, then the same command"
-        ) from error
-    write(source, key, output, pseudonyms_of(key, hide), columns_of(mapping) or None)
+    command = from_clone("tools.pseudonyms.command", "gpusched traces pseudonymise")
+    command.write(source, key, output, pseudonyms_of(key, hide), columns_of(mapping) or None)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gpusched_env.cli.choosing import Processes
-from gpusched_env.errors import GpuschedError
+from gpusched_env.support.plugins import from_clone
 
 
 def reproduce(
@@ -39,13 +39,4 @@ def reproduce(
     Example: gpusched reproduce sjf-bco --quick
     """
     folder = (output or Path("reproduction") / Path(card).stem).expanduser()
-    try:
-        from studies.reproduce.command import play
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("studies"):
-            raise
-        raise GpuschedError(
-            "reproductions are run from a clone of the repository, not from an installed package: "
-            f"pip install -e . in the clone, then gpusched reproduce {card}"
-        ) from error
-    play(card, folder, quick, processes)
+    from_clone("studies.reproduce.command", "gpusched reproduce").play(card, folder, quick, processes)

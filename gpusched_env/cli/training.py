@@ -23,8 +23,6 @@ class Settings:
     seeds: str = "1"
     """Networks: their number, trained with the seeds --seed, --seed + 1, ..., or a range FIRST:END. Each of several has
     a folder seed-SEED."""
-    search: int = 0
-    """Number of trials of a search for settings by Optuna, before the training; 0 = no search."""
     resume: bool = False
     """Continue the interrupted training in the folder of the results."""
     overwrite: bool = False

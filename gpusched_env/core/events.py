@@ -416,7 +416,7 @@ def reserve_by_rule(sim: Run, row: int, rule: int, sub_steps: int) -> tuple[int,
 def reshard_s(sim: Run, row: int, kind: int) -> float:
     """Return how much longer a job does not progress if it runs as class ``kind`` next, with another plan [s]."""
     job = sim.jobs[row]
-    differs = sim.world["reshard_s"] > 0.0 and sim.divisions[kind] != job["division"]
+    differs = sim.world["reshard_s"] > 0.0 and sim.divisions[kind] != sim.division[row]
     return sim.world["reshard_s"] if differs and job["first_start_s"] != np.inf else 0.0
 
 
@@ -464,7 +464,7 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
         r["since_s"] += w["merge_s"]
     if w["reshard_s"] > 0.0:
         r["since_s"] += reshard_s(sim, row, kind)
-        job["division"] = sim.divisions[kind]
+        sim.division[row] = sim.divisions[kind]
     if again:
         r["since_s"] = max(r["since_s"], sim.ready[row])
     if w["recovers"]:

@@ -1,4 +1,4 @@
-"""Kernel that gives the jobs of a run other run times, so that one state can have many futures."""
+"""Kernels that give the jobs of a run other run times, or no failures, so that one state can have many futures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ class RunTimes(Handle):
     """Run time of each job on its ideal placement."""
 
     run_s = array(np.float64, "jobs")  # [s] > 0
+
+
+@kernel(lazy=True)
+def forget_failures(sim: Run) -> None:
+    """Let no job fail by itself from now on."""
+    for row in range(sim.world["jobs"]):
+        sim.recovery[row]["fails_s"] = np.inf
+    for i in range(sim.world["running"]):
+        number = sim.running[i]
+        if sim.replicas[number]["phase"] == ACTIVE:
+            set_end(sim, number, sim.replicas[number]["since_s"])
+            set_due(sim, number)
 
 
 @kernel(lazy=True)

@@ -180,7 +180,6 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("earlier_gpu_s", "<f8"),  # [GPU s] attained service at the sizes that it had before the present one
         ("earlier_s", "<f8"),  # [s] the part of service_s at these sizes
         ("limit_s", "<f8"),  # [s] service after which the job is killed; inf = never
-        ("division", "<i4"),  # entry of ``divisions`` for the class in which it ran last
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -419,6 +418,7 @@ class Run(Handle):
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     plans = array(PLAN_DTYPE, "planned_classes")  # of each job class, gpus 0 = none; empty if no gang has a plan
     divisions = array(np.int32, "divided_classes")  # number of each class's division of the model; empty if it is free
+    division = array(np.int32, "dividing_jobs")  # entry of ``divisions`` for the class in which each job ran last
     ranks = array(np.int32, "ranks")  # scratch: node of each rank of a gang with a plan
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
@@ -502,7 +502,7 @@ FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # first row of ``paces`` for shapes
 def lengths(instance: Instance) -> dict[str, int]:
     """Return the lengths of the arrays' axes for an instance; they depend on nothing else, as snapshots require."""
     cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
-    types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
+    types, seats, recovery = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs, instance.recovery
     return {
         "jobs": len(instance.workload),
         "sizes": -(-len(instance.sizes.gpus) // _SPARE) * _SPARE,
@@ -519,13 +519,14 @@ def lengths(instance: Instance) -> dict[str, int]:
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
         "latency_jobs": 0 if instance.start_latency_s is None else len(instance.workload),
         "divided_classes": len(instance.classes) if instance.semantics.reshard_s else 0,
+        "dividing_jobs": len(instance.workload) if instance.semantics.reshard_s else 0,
         "restarts": 0 if instance.semantics.restart_all_s is None else len(instance.workload),
         "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
-        "recovering": 0 if instance.recovery is None else len(instance.workload),
-        "failures": 0 if instance.recovery is None else len(instance.recovery.fails_after_s),
-        "failing_nodes": 0 if instance.recovery is None else len(cluster.nodes),
+        "recovering": 0 if recovery is None else len(instance.workload),
+        "failures": 0 if recovery is None else len(recovery.fails_after_s),
+        "failing_nodes": 0 if recovery is None else len(cluster.nodes),
         **_meter_lengths(instance),
         **_set_lengths(instance),
         **network_sizes(instance),
@@ -618,7 +619,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
-    _fill_closings(state, b, instance)
+    if state.closings.size:
+        _fill_closings(state, b, instance)
     if (counts := instance.node_counts) is not None:
         world["parted"] = len(instance.classes)
         parts = state.parts[b, : len(instance.classes)]
@@ -630,8 +632,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
     _fill_jobs(state, b, instance)
-    if instance.recovery is not None:
-        _fill_recovery(state, b, instance.recovery, rules)
+    if (recovery := instance.recovery) is not None:
+        _fill_recovery(state, b, recovery, rules)
     _fill_nodes(state, b, cluster)
     _fill_paces(state, b, instance)
     if instance.topology is not None:

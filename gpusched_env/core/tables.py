@@ -127,7 +127,7 @@ class Handle:
             )
         self._arrays[name] = value
         setattr(self, name, value if field.axes else value[()])
-        return (address_of(value), *value.shape)
+        return (address_of(value) if value.size else 0, *value.shape)
 
     @classmethod
     def layout_of(cls, shapes: Mapping[str, tuple[int, ...]]) -> Layout:

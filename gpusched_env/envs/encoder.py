@@ -87,11 +87,6 @@ class Encoder:
         batch.row[0] = 0
 
     @property
-    def is_over_limit(self) -> bool:
-        """Whether the step limit was reached, so that the rest of the run was played without the agent."""
-        return bool(self._episode["playing_out"])
-
-    @property
     def is_refused(self) -> bool:
         """Whether the last action was infeasible, so that it changed nothing."""
         return bool(self._episode["is_refused"])
@@ -230,8 +225,7 @@ class Encoder:
         sizes = ", ".join(f"{name}={size}" for name, size in widest_windows(self.simulation.instance).items())
         raise SchedulerError(
             f"{decision}: job {row} is in no slot of {name}_window={len(slots)}, so no action makes this "
-            f"decision. Make the environment with {sizes}, which show every job of this workload, or by "
-            "gpusched_env.envs.scheduler_player.wide_open(scenario, seed)"
+            f"decision. Make the environment with {sizes}, which show every job of this workload"
         )
 
     def _kind_of(self, decision: Start | Preempt | Resize | Refuse) -> str:

@@ -6,7 +6,8 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -105,7 +106,8 @@ class Outages:
         return hashlib.sha256(self.rows[["node", "start_s", "end_s"]].tobytes()).hexdigest()
 
 
-class Recovery(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Recovery:
     """What jobs lose by a crash, and when they fail by themselves. J = number of jobs."""
 
     interval_s: np.ndarray  # float64 [J] [s] of progress between two checkpoints; inf = only preemptions save
@@ -114,7 +116,7 @@ class Recovery(NamedTuple):
     fails_after_s: np.ndarray  # float64 [F] [s] of service of an attempt after which it fails, by job
     attempts: np.ndarray  # int64 [J], failures by itself after which the job ends; 0 = it never gives up
 
-    @property
+    @cached_property
     def changes_nothing(self) -> bool:
         """Whether a run without outages is as if there were no checkpoints and failures."""
         return not len(self.fails_after_s) and not self.cost_s.any()

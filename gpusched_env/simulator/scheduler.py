@@ -68,10 +68,6 @@ class Scheduler(ABC):
     It chooses machines itself, whatever the partition of a job, or it expects that only its decisions preempt gangs.
     """
 
-    knows_failures: bool = True
-    """False = runs in which nodes or jobs fail refuse the scheduler: it expects that only its decisions preempt gangs.
-    """
-
     knows_node_counts: bool = True
     """False = runs in which jobs demand a number of nodes refuse the scheduler, because it chooses GPUs itself."""
 

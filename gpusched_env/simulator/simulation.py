@@ -198,7 +198,8 @@ class Simulation:
     def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
         """Copy the run, so that the future of the present jobs can be simulated without changing this run.
 
-        The copy omits jobs that have not arrived, held jobs and future outages; those of the present end there in time.
+        The copy omits jobs that have not arrived, held jobs, and what may stop gangs that nobody has preempted: future
+        outages, failures of jobs and power caps. Outages and caps of the present end there in time.
 
         Parameters
         ----------
@@ -217,8 +218,9 @@ class Simulation:
         world["entered"] += held  # held jobs are left out, as if they had come and gone
         world["finished"] += held
         world["holds"], world["eligible_s"] = 0, math.inf
-        if self.instance.outages is not None:
+        if self.instance.recovery is not None:
             _forget_outages(into.arrays)
+            run_times.forget_failures(into.arrays)
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)
         world["events"] = world["event_gpus"] = 0
         return into
@@ -454,11 +456,6 @@ class Simulation:
                 f"scheduler {scheduler.name!r} knows no {what}: it chooses machines itself, or expects that no gang is "
                 f"preempted; choose another one, or {remedy}"
             )
-        if self.instance.recovery is not None and not scheduler.knows_failures:
-            raise SchedulerError(
-                f"scheduler {scheduler.name!r} expects that only its decisions stop gangs, and nodes or jobs fail; "
-                "choose another one, or leave out failures"
-            )
         if self.instance.node_counts is not None and not scheduler.knows_node_counts:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} chooses GPUs itself, whatever number of nodes a job demands; "
@@ -569,13 +566,13 @@ class Simulation:
 
 
 def _forget_outages(arrays: Run) -> None:
-    """Take the outages that have not begun from the closings to come."""
+    """Take the outages and power caps that have not begun from the closings to come."""
     world = arrays.world
     coming = arrays.closings[world["next_closing"] : world["closings"]].copy()
-    down = arrays.down[coming["node"]] > 0
+    ends = (coming["step"] < 0) & ((arrays.down[coming["node"]] & -coming["step"]) > 0)
     first = np.zeros(len(coming), bool)
-    first[np.unique(coming["node"], return_index=True)[1]] = True
-    kept = coming[(coming["node"] < 0) | (down & first)]
+    first[np.unique(coming[["node", "step"]], return_index=True)[1]] = True
+    kept = coming[(coming["node"] < 0) | (ends & first)]
     arrays.closings[world["next_closing"] :][: len(kept)] = kept
     world["closings"] = world["next_closing"] + len(kept)
     world["closing_s"] = kept["time_s"][0] if len(kept) else math.inf

@@ -1,4 +1,4 @@
-"""Import the users' modules, so that everything they register is known in every process, including worker processes."""
+"""Import the users' modules, so that all they register is known in every process, and modules that only a clone has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
 
@@ -45,3 +45,15 @@ def load_plugins() -> None:
             import_module(name)
         except (ImportError, SyntaxError) as error:
             raise GpuschedError(f"{where}: cannot import module {name!r} ({error})") from error
+
+
+def from_clone(module: str, what: str) -> Any:
+    """Import a module of ``studies`` or ``tools``, which ``what`` needs; an installed package has no such folders."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if not module.startswith(str(error.name).partition(".")[0]):
+            raise
+        raise GpuschedError(
+            f"{what} needs a clone of the repository: pip install -e . in the clone, then the same command"
+        ) from error

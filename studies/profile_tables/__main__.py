@@ -16,8 +16,9 @@ from gpusched_env.cli.outputs import written
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import plain_table, show
 from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable
-from gpusched_env.traces.profile_tables.throughput import KINDS
+from studies.profile_tables.files import write_table
 from studies.profile_tables.fitting import fit_table
+from studies.profile_tables.measurements import KINDS
 
 Rows = list[tuple[str, ...]]  # the first row is the header
 
@@ -44,7 +45,7 @@ class Settings:
 def main(settings: Settings) -> None:
     """Make the table, write it, and print its errors or what it holds."""
     made, output = fit_table(settings.table, settings.source.expanduser()), settings.output
-    made.write(output)
+    write_table(made, output)
     if isinstance(made, FittedTable):
         columns, *rows = _errors(made)
         title = f"{made.name}: relative error of iteration times [%], median/90th percentile"

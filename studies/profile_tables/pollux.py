@@ -22,7 +22,8 @@ from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.goodput import gain
 from gpusched_env.traces.profile_tables.steps import NODE_GPUS, UNITS, StepTable, placement_of
-from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
+from gpusched_env.traces.profile_tables.throughput import Throughput
+from studies.profile_tables.measurements import KINDS, MEASUREMENT_DTYPE, is_measurement, kinds, relative_errors
 from studies.profile_tables.throughput_fitting import fit_pollux
 
 # Bytes of all gradients in single precision, and bytes of the largest tensor / bytes of all tensors. Both are computed
@@ -94,7 +95,7 @@ def _fit(folder: Path, gpu_type: str, suffix: str, robust: bool = False) -> Fit:
     rows = np.unique(np.concatenate([spread, more]))  # both files of Sia have some rows in common
     throughput = fit_pollux(rows, robust)
     rounded = Throughput(*(float(f"{value:.{DIGITS}g}") for value in dataclasses.astuple(throughput)))
-    found, kind = rounded.relative_errors(rows), kinds(rows)
+    found, kind = relative_errors(rounded, rows), kinds(rows)
     groups = {"all": found} | {name: found[kind == k] for k, name in enumerate(KINDS)}
     groups["held out"] = held_out_errors(rows, robust)
     batch = LARGEST_BATCH.get((gpu_type, folder.name), int(rows["batch"].max()))
@@ -114,7 +115,7 @@ def held_out_errors(rows: np.ndarray, robust: bool = False) -> np.ndarray:
     errors = [np.empty(0)]
     for fold in range(min(FOLDS, len(spread)) if len(spread) > 1 else 0):
         out = np.isin(of_row, spread[fold::FOLDS])
-        errors.append(fit_pollux(rows[~out], robust).relative_errors(rows[out]))
+        errors.append(relative_errors(fit_pollux(rows[~out], robust), rows[out]))
     return np.concatenate(errors)
 
 

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.traces.profile_tables import throughput
-from gpusched_env.traces.profile_tables.throughput import WIDER, IterationTime, RingThroughput, Throughput
+from gpusched_env.traces.profile_tables.throughput import IterationTime, Throughput
+from studies.profile_tables.measurements import WIDER, RingThroughput, is_measurement, kinds
 
 GAMMA: Final = (1.0, 10.0)  # bounds of gamma; 10 approximates full overlap (Pollux)
 GAMMA_STARTS: Final = (1.2, 3.0)  # start values of gamma; the better of the two results is kept
@@ -84,7 +84,7 @@ def _fitted(
     """
     from scipy.optimize import least_squares
 
-    if not len(rows) or not (good := throughput.is_measurement(rows)).all():
+    if not len(rows) or not (good := is_measurement(rows)).all():
         bad = "no measurement"
         if len(rows):
             row = rows[int(np.argmin(good))]
@@ -98,7 +98,7 @@ def _fitted(
     second, sample = float(np.median(gradient_s)), float(np.median(rows["batch"][known]))
     times, (least, most) = len(free) - len(bounds), zip(*bounds, strict=True)
     unit = np.array([second, second / sample, *[second] * (times - 2), *[1.0] * len(bounds)])
-    kind = throughput.kinds(rows)
+    kind = kinds(rows)
     weight = 1 / np.sqrt(np.bincount(kind)[kind])
     weight = np.concatenate([weight[known], weight])
     low, high = np.array([NEGLIGIBLE, *[0.0] * (times - 1), *least]), np.array([*[np.inf] * times, *most])

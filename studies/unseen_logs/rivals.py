@@ -16,7 +16,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from gpusched_env.agents.search import optuna_library
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.arrays import mean
@@ -26,6 +25,7 @@ from gpusched_env.simulator import Simulation
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole
 from studies.index_search.rule_search import training_problems
+from studies.settings_search import optuna_library
 from studies.unseen_logs.windows import TRAINING, list_windows
 
 LARGEST_TUNED: Final = 32  # nodes of the largest cluster on which rivals are tuned, since there are so many runs

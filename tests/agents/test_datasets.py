@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gpusched_env.agents.datasets import ROOT, read_dataset, settings_of
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
@@ -23,6 +22,7 @@ from gpusched_env.evaluation import evaluate
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from tools.__main__ import app
+from tools.datasets.reading import ROOT, read_dataset, settings_of
 from tools.datasets.writing import mean_jct_s, verify, write_dataset
 
 NAME = "gpusched/test-v0"

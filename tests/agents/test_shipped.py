@@ -80,7 +80,8 @@ def test_the_command_of_a_network_has_the_settings_of_its_card(name: str, monkey
     written = msgspec.json.encode(dataclasses.asdict(parsed(command, monkeypatch)))
     # newer than some agents, with the values that they had without them
     later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False, "more_actions": []}
-    assert msgspec.json.decode(written) == later | card.training
+    gone = ("baseline", "gae_lambda")  # of a value network, which none of them has
+    assert msgspec.json.decode(written) == later | {k: v for k, v in card.training.items() if k not in gone}
     if name in recipes:
         recipe = recipes[name]
         assert command == f"python train.py --recipe {name}"

@@ -23,6 +23,7 @@ from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.outages import OUTAGE_DTYPE, Outages
 from gpusched_env.simulator import simulate
 
 
@@ -226,6 +227,32 @@ def test_plain_loops_decide_the_same(
         simulate(instance, policy(quantum_s, migrate_s, overhead)).digest() for policy in (Gandiva, PlainGandiva)
     )
     assert ours == plain
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from([0.0, 45.0]), st.sampled_from([0.0, 30.0]), st.integers(0, 2),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 150), st.integers(0, 30)), min_size=3, max_size=30),
+)  # fmt: skip
+def test_plain_loops_decide_the_same_where_nodes_crash(
+    seed: int, cost: float, detection_s: float, mixed: int, rows: list[tuple[int, int, int]]
+) -> None:
+    cluster = (None, two_types(), two_types((3, 4), (2, 4), 2))[mixed]
+    rules = {"detection_s": detection_s, "checkpoint_interval_s": 100.0}
+    instance = random_instance(seed, 40, cluster, checkpoint_s=cost, restore_s=cost, **rules)
+    crashes = [(node, 40.0 * start, 40.0 * (start + last), 0) for node, start, last in rows]
+    instance.outages = Outages.merged(np.array(crashes, OUTAGE_DTYPE))
+    log = play(instance, Gandiva(17.3, 60.0, 0.7))
+    assert log.digest() == simulate(instance, PlainGandiva(17.3, 60.0, 0.7)).digest()
+
+
+def test_a_set_whose_machine_is_down_is_given_up() -> None:
+    """Job 2 waits for a turn on machine 0, which crashes: jobs 0 and 2 take turns with job 1 on machine 1."""
+    instance = unit_instance([0, 0, 1], [4, 4, 4], [600, 600, 600], "2x4")
+    instance.outages = Outages.merged(np.array([(0, 30.0, 1000.0, 0)], OUTAGE_DTYPE))
+    events = play(instance, "gandiva-lite").events
+    begun = events[np.isin(events["kind"], (START, RESUME)) & (events["time_s"] < 200)]
+    assert begun[["time_s", "job"]].tolist() == [(0, 0), (0, 1), (60, 0), (120, 2), (180, 1)]
 
 
 def test_plain_loops_decide_the_same_where_gangs_contend_for_links() -> None:

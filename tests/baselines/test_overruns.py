@@ -12,10 +12,10 @@ from helpers import FREE_PREEMPTION, asked, first_starts, plain_python_digests, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from list_policies_decide import FifoReference, SrtfReference, reference
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.estimates import claim_after_s, claims_after_s
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster, NodeGroup

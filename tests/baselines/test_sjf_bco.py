@@ -22,7 +22,8 @@ from gpusched_env.event_log import START, EventLog
 from gpusched_env.metrics import job_times, summarise
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.problem.cluster import Cluster, NodeGroup
-from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.outages import OUTAGE_DTYPE, Outages
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.simulator import Simulation, simulate
 
@@ -45,6 +46,17 @@ def schedule(log: EventLog) -> dict[int, tuple[float, tuple[int, ...]]]:
 
 def makespan(instance: Instance, spec: str) -> float:
     return summarise(instance, play(instance, spec))["makespan_s"]
+
+
+def crashing() -> Instance:
+    """Machines that go down, one for long, and jobs that fail by themselves."""
+    jobs = random_instance(1, 12, Cluster.parse("4x4"))
+    fails = {"fails_after_s": np.where(np.arange(12) % 3 == 0, "60|90", "")}
+    workload = dataclasses.replace(jobs.workload, attributes=fails)
+    instance = Instance(jobs.cluster, workload, semantics=Semantics(detection_s=30.0, checkpoint_interval_s=60.0))
+    rows = [(node, 170.0 * at, 170.0 * at + 400.0, 0) for at in range(12) for node in (at % 3,)]
+    instance.outages = Outages.merged(np.array([*rows, (3, 500.0, 9e3, 0)], OUTAGE_DTYPE))
+    return instance
 
 
 FIRST_THREE = {0: (0.0, (0,)), 1: (0.0, (1,)), 2: (0.0, (2, 3))}
@@ -236,6 +248,7 @@ def test_rehearsals_equal_those_of_the_reference(spec: str, reading: str, monkey
         random_instance(0, 10),
         random_instance(3, 10, Cluster.parse("2x4@V100,2x4@K80")),
         random_instance(5, 8, Cluster.parse("2x16")),
+        crashing(),
     ):
         simulate(instance, make_scheduler(f"{spec}semantics={reading}"))
     assert np.isfinite(ends).any()

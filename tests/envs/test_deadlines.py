@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env import Refuse, Scenario, get_scenario, make_scheduler, simulate
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.deadlines import DEADLINES
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import REFUSE
 from gpusched_env.metrics import validate

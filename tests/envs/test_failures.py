@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from helpers import failing, linked_scenario, play, small_scenario, thirty_jobs
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env import get_scenario
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.event_log import FAIL
 from gpusched_env.problem.failures import Failures
 from tests.envs.test_growing import pair, together

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import linked_scenario, small_scenario
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESUME, START
 from gpusched_env.metrics import validate

@@ -9,11 +9,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from helpers import failing
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.registry import ARRAYS
 from gpusched_env.envs.observation.sharing import COMPANY, PAIRS, SHARED
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network

@@ -304,7 +304,9 @@ def test_the_shipped_table() -> None:
     assert list(chosen.values()) == [16, 4]
 
 
-@pytest.mark.parametrize("spec", ["fifo", "srtf", "tiresias", "gavel", "dally", "fifo-easy", "yarn-cs", "las"])
+@pytest.mark.parametrize(
+    "spec", ["fifo", "srtf", "tiresias", "gavel", "dally", "fifo-easy", "yarn-cs", "las", "gandiva-lite", "bco-ls"]
+)
 def test_power_cap(spec: str, tmp_path: Path) -> None:
     """Power never exceeds the cap, the log is valid, and every job finishes, whoever plays."""
     (tmp_path / "w.csv").write_text("gpu,idle_w,communicating_w,computing_w\nV100,50,150,300\n")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from helpers import Script, plain_python_digests, small_scenario
 from network_play import AtOnce, gpus_of, instance_of, network, paces, started
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.events import stuck
@@ -21,7 +22,6 @@ from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.queries import settle_now
 from gpusched_env.core.state import Run, allocate
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
 from gpusched_env.metrics import validate

@@ -12,13 +12,13 @@ import pytest
 from helpers import plain_python_digests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env import Cluster, Instance, Semantics, Workload
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.state import FINISHED, FUTURE
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import ScheduleError, WorkloadError
 from gpusched_env.event_log import ARRIVAL, REFUSE, START, EventLog
 from gpusched_env.metrics import job_times, lower_bounds, summarise, validate

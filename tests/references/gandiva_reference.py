@@ -175,14 +175,19 @@ class PlainGandiva(Scheduler):
         yield Wait(min([move_s, *(end_s for end_s, _, _ in self._turns() if end_s > now_s)]))
 
     def _vacate(self, view: ClusterView) -> None:
-        """Give the places of finished gangs to the next in turn, or release them."""
-        running = set(view.running.tolist())
+        """Give the places of gangs that have ended or failed to the next in turn, or release them."""
+        working = set(view.running[~view.checkpointing].tolist())
+        down = set(view.crashes["node"][np.isinf(view.crashes["end_s"])].tolist())
         for group in list(self._sets.values()):
-            for seat in [seat for seat in group.seats if not seat.pending and seat.job not in running]:
-                if group.turns:
+            for seat in [seat for seat in group.seats if not seat.pending and seat.job not in working]:
+                if group.turns and not down & set(group.machines):
                     self._hand_on(group, seat)
                 else:
                     self._give_up(group, seat)
+        for group in list(self._sets.values()):
+            for seat in [seat for seat in group.seats if seat.pending and down & set(group.machines)]:
+                self._kept.remove(seat)
+                self._give_up(group, seat)
 
     def _hand_on(self, group: ServerSet, seat: Seat) -> None:
         seat.job, seat.since_s, seat.pending = group.turns.popleft(), math.inf, True
@@ -194,6 +199,8 @@ class PlainGandiva(Scheduler):
         self._servers.leave(group.machines)
         if not group.seats:
             del self._sets[group.machines, group.gang]
+            for job in group.turns:  # they wait for no set
+                del self._waits_in[job]
 
     def _take_seat(self, gpus: np.ndarray, job: int) -> Seat:
         machines, gang, seat = self._servers.of(gpus), len(gpus), Seat(gpus, job)
@@ -206,7 +213,7 @@ class PlainGandiva(Scheduler):
 
     def _free(self, view: ClusterView) -> np.ndarray:
         """Boolean [G]: GPUs that are neither held nor reserved."""
-        free = view.holders < 0
+        free = view.is_free
         for seat in self._kept:
             free[seat.gpus] = False
         return free
@@ -214,7 +221,7 @@ class PlainGandiva(Scheduler):
     def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
         """Start pending jobs whose GPUs are free and whose own checkpoint is over."""
         if self._kept:
-            free, waiting = view.holders < 0, set(view.waiting.tolist())
+            free, waiting = view.is_free, set(view.waiting.tolist())
             for seat in self._kept:
                 if seat.job in waiting and free[seat.gpus].all():
                     yield from seat.start(view)

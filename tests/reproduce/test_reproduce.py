@@ -330,12 +330,11 @@ def test_an_installed_package_says_that_reproductions_need_a_clone(monkeypatch: 
     monkeypatch.setitem(sys.modules, "studies.reproduce.command", None)  # as where there is no folder
     result = CliRunner().invoke(app, ["reproduce", "hadar"])
     assert result.exit_code == 2
-    assert "from a clone" in result.stderr
-    assert "pip install -e . in the clone, then gpusched reproduce hadar" in result.stderr
+    assert "gpusched reproduce needs a clone of the repository: pip install -e . in the clone" in result.stderr
 
 
 def test_what_is_installed_needs_nothing_that_is_not() -> None:
-    """Only commands of a clone import of the folders that stay there."""
+    """It imports of the folders that stay in a clone by ``from_clone`` alone."""
     package = Path(gpusched_env.__file__).parent
     folders = [package, *(path for path in package.iterdir() if path.is_symlink())]
     found = {
@@ -344,8 +343,7 @@ def test_what_is_installed_needs_nothing_that_is_not() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [])
     }
-    of_a_clone = {one for one in found if one[1] in ("studies", "soak", "tools")}
-    assert of_a_clone == {("reproducing", "studies"), ("pseudonyms", "tools")}
+    assert not {one for one in found if one[1] in ("studies", "soak", "tools")}
 
 
 def test_trends_hold_on_the_quick_card(quick) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from published import TRACES, here
 
-from gpusched_env.traces.profile_tables.throughput import RingThroughput, Throughput
+from gpusched_env.traces.profile_tables.throughput import Throughput
+from studies.profile_tables.measurements import RingThroughput
 from studies.reproduce.testbeds import speeds
 from studies.reproduce.testbeds.playing import measured_of
 from studies.reproduce.testbeds.reading import Columns, Measured, Points

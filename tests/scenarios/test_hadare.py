@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers import play
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import ScenarioError
 from gpusched_env.metrics import job_times
 from gpusched_env.metrics.segments import productive_s, segments

@@ -23,6 +23,7 @@ from gpusched_env.sharing import LucidTable, Sharing, UserTable, synthetic
 from gpusched_env.sharing.tabulated import sub_step_options
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start
 from gpusched_env.traces.profile_tables import load_fitted
+from studies.profile_tables.measurements import relative_errors
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 ONE_NODE = Cluster((NodeGroup(1, 4, "T4"),))
@@ -294,5 +295,5 @@ def test_errors_of_the_fitted_table() -> None:
                 _measurements(folder / "scalability.csv", "num_nodes", "num_replicas"),
             ]
         )
-        errors = np.quantile(fit.throughput.relative_errors(rows), [0.5, 0.9])
+        errors = np.quantile(relative_errors(fit.throughput, rows), [0.5, 0.9])
         assert (len(rows), *errors) == pytest.approx(fit.errors["all"], abs=6e-4)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from helpers import unit_instance
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.api import (
@@ -30,7 +31,6 @@ from gpusched_env.core.api import (
 from gpusched_env.core.driver import READS_LOG
 from gpusched_env.core.events import MOST_RECORDS
 from gpusched_env.core.refusals import APPLIED, IS_RUNNING
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario

@@ -20,9 +20,9 @@ from helpers import (
     unit_instance,
 )
 from muri_controller import Controller
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import ScenarioError, ScheduleError
 from gpusched_env.evaluation.link_loads import link_loads
 from gpusched_env.event_log import EVENT_KINDS, LEASE_END, PREEMPT, RELEASE, RESUME

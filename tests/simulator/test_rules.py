@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 from helpers import Script, begin, finish, play, random_instance, state_bytes, unit_instance
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env.core.driver import WAIT, Choice, policy
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.core.waiting import waiting_rows
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.leaderboard import record

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import Script, plain_python_digests, play
+from scheduler_player import play_scheduler, wide_open
 
 from gpusched_env import Cluster, Instance, Network, Preempt, Semantics, Start, Workload, make_scheduler, simulate
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import RESUME, START
 from gpusched_env.metrics import job_times, validate

@@ -23,10 +23,11 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import assign_profiles
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, IterationTime, RingThroughput, Throughput
+from gpusched_env.traces.profile_tables.throughput import IterationTime, Throughput
 from studies.profile_tables import pollux
 from studies.profile_tables.__main__ import Settings, main
 from studies.profile_tables.fitting import fit_table
+from studies.profile_tables.measurements import MEASUREMENT_DTYPE, RingThroughput, relative_errors
 from studies.profile_tables.pollux import _measurements, held_out_errors
 from studies.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 
@@ -100,7 +101,7 @@ def test_fit_predicts_the_times_of_the_model(
     """Parameters may be undetermined (a sync that is fully overlapped); times are determined."""
     made = Throughput(*(second * value for value in (alpha, beta, *sync)), gamma)
     rows = measured(made)
-    assert fit_pollux(rows).relative_errors(rows).max() < 0.02
+    assert relative_errors(fit_pollux(rows), rows).max() < 0.02
 
 
 def test_fit_of_noisy_times_is_as_good_as_the_noise() -> None:
@@ -108,9 +109,9 @@ def test_fit_of_noisy_times_is_as_good_as_the_noise() -> None:
     rng = np.random.default_rng(1)
     rows["iteration_s"] *= np.exp(0.05 * rng.standard_normal(len(rows)))
     rows["sync_s"] = np.minimum(rows["sync_s"], 0.9 * rows["iteration_s"])
-    errors = fit_pollux(rows).relative_errors(rows)
+    errors = relative_errors(fit_pollux(rows), rows)
     assert np.median(errors) < 0.05
-    assert np.array_equal(errors, fit_pollux(rows).relative_errors(rows))
+    assert np.array_equal(errors, relative_errors(fit_pollux(rows), rows))
 
 
 def test_parameters_that_no_row_determines() -> None:
@@ -204,8 +205,8 @@ def test_a_ring_measured_on_eight_gpus_is_predicted_on_more() -> None:
     for name in ("alpha_grad", "beta_grad", "local_s", "network_s", "hop_s", "wider", "gamma"):
         assert getattr(found, name) == pytest.approx(getattr(RING, name), rel=1e-4), name
     assert found.unknown == ()
-    assert found.relative_errors(large).max() < 1e-4
-    assert fit_pollux(small).relative_errors(large).max() > 1
+    assert relative_errors(found, large).max() < 1e-4
+    assert relative_errors(fit_pollux(small), large).max() > 1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -216,7 +217,7 @@ def test_a_ring_measured_with_noise_is_predicted_on_more(seed: int) -> None:
     factor = np.exp(0.05 * rng.standard_normal(len(rows)))
     rows["iteration_s"] *= factor
     rows["sync_s"] *= factor
-    assert fit_throughput(rows).relative_errors(measured(NO_HOPS, LARGE)).max() < 0.03
+    assert relative_errors(fit_throughput(rows), measured(NO_HOPS, LARGE)).max() < 0.03
 
 
 @pytest.mark.parametrize("wider", [0.5, 1.0])
@@ -280,7 +281,7 @@ def test_iterations_without_sync_times_tell_of_the_ring() -> None:
     """Rates are often published alone; with one GPU, sync is 0."""
     rows = measured(NO_HOPS)
     rows["sync_s"][rows["gpus"] > 1] = np.nan
-    assert fit_throughput(rows).relative_errors(measured(NO_HOPS, LARGE)).max() < 1e-3
+    assert relative_errors(fit_throughput(rows), measured(NO_HOPS, LARGE)).max() < 1e-3
     with pytest.raises(WorkloadError, match="no measurement has a sync time"):
         fit_throughput(rows[rows["gpus"] > 1])
 
@@ -564,7 +565,7 @@ def test_a_robust_fit_follows_four_of_seven_batches_of_yolov3_on_a100() -> None:
     rows = _measurements(folder / "placements-dgx-ext.csv", "placement")
     median = {}
     for table in ("sia", "sia-robust"):
-        errors = load_fitted(table).fits["A100"]["yolov3"].throughput.relative_errors(rows)
+        errors = relative_errors(load_fitted(table).fits["A100"]["yolov3"].throughput, rows)
         median[table] = {batch: float(np.median(errors[rows["batch"] == batch])) for batch in (4, 6, 8, 11, 16, 23, 32)}
     robust, squares = median["sia-robust"], median["sia"]
     assert max(robust[batch] for batch in (6, 11, 16, 32)) < 0.05
@@ -578,5 +579,5 @@ def test_a_robust_fit_ignores_a_minority_of_other_rows() -> None:
     other = np.isin(rows["batch"], (8, 12))
     rows["iteration_s"][other] *= 2
     rows["sync_s"][other] *= 2
-    assert np.median(fit_pollux(rows, robust=True).relative_errors(rows[~other])) < 0.01
-    assert np.median(fit_pollux(rows).relative_errors(rows[~other])) > 0.2
+    assert np.median(relative_errors(fit_pollux(rows, robust=True), rows[~other])) < 0.01
+    assert np.median(relative_errors(fit_pollux(rows), rows[~other])) > 0.2

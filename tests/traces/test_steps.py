@@ -19,6 +19,7 @@ from gpusched_env.traces.elastic import elastic_jobs
 from gpusched_env.traces.elastic_applications import LEAST_BATCH, _adaptive_times, _part_times
 from gpusched_env.traces.profile_tables import load_fitted, load_steps
 from studies.profile_tables.fitting import fit_table
+from studies.profile_tables.measurements import relative_errors
 from studies.profile_tables.pollux import SIA_TYPES, _measurements, placement_of
 
 MEASURED = TRACES / "pollux" / "measured"
@@ -142,7 +143,7 @@ def test_fitted_models_reproduce_the_measured_steps(gpu_type: str) -> None:
         more = _measurements(folder / name / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
         rows = np.unique(np.concatenate([spread, more]))
         medians = {
-            table: float(np.median(load_fitted(table).fits[gpu_type][name].throughput.relative_errors(rows)))
+            table: float(np.median(relative_errors(load_fitted(table).fits[gpu_type][name].throughput, rows)))
             for table in (("pollux",) if gpu_type == "T4" else ("sia", "sia-robust"))
         }
         if (gpu_type, name) == ("A100", "yolov3"):

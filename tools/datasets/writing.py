@@ -16,7 +16,6 @@ import gymnasium as gym
 import numpy as np
 
 import gpusched_env
-from gpusched_env.agents.datasets import ENVIRONMENT, ROOT, minari_library, readable, window_settings
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.teachers import Teachers
 from gpusched_env.baselines import make_scheduler
@@ -27,6 +26,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.support.files import visible
 from tools.datasets.own_play import OwnPlay
+from tools.datasets.reading import ENVIRONMENT, ROOT, minari_library, readable, window_settings
 
 if TYPE_CHECKING:
     from minari import MinariDataset

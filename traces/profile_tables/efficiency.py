@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.network.dimensions import DIMENSIONS
 from gpusched_env.problem.workload import SHAPED_DTYPE, Profiles, Workload
-from gpusched_env.traces.profile_tables.profile_table import ProfileTable, matrix
+from gpusched_env.traces.profile_tables.profile_table import ProfileTable
 
 # Rule -> (table, network); the rule for the first network has the name of the table.
 EFFICIENCY_RULES: Final[dict[str, tuple[str, str]]] = {
@@ -118,25 +117,11 @@ class EfficiencyTable(ProfileTable):
             compute_s=[compute_s] * types,
         )
 
-    def _parts(self) -> Mapping[str, Mapping[str, str]]:
-        """One line per shape with one number per model; null = the model lacks the shape."""
-        columns = {name: {key: getattr(model, key) for key in COLUMNS} for name, model in self.models.items()}
-        efficiency = {}
-        for network in self.networks:
-            of_model = [model.efficiency[network] for model in self.models.values()]
-            shapes: list[Shape] = sorted(set().union(*of_model))
-            rows = [
-                f"[{json.dumps(shape)}, {json.dumps([known.get(shape) for known in of_model])}]" for shape in shapes
-            ]
-            efficiency[network] = matrix(rows)
-        return {"models": {name: json.dumps(row) for name, row in columns.items()}, "efficiency": efficiency}
-
     @classmethod
-    def _fields(cls, data: Any, at: list[str]) -> dict[str, Any]:
+    def _fields(cls, data: Any) -> dict[str, Any]:
         names = list(data["models"])
         efficiency: dict[str, dict[str, dict[Shape, float]]] = {name: {} for name in names}
         for network, rows in data["efficiency"].items():
-            at[0] = f", network {network!r}"
             for name in names:
                 efficiency[name][network] = {}
             for shape, values in rows:
@@ -146,7 +131,6 @@ class EfficiencyTable(ProfileTable):
                         efficiency[name][network][gpu, slot, machine, rack] = float(value)
         models = {}
         for name, row in data["models"].items():
-            at[0] = f", model {name!r}"
             compute_s, gradient_bytes, skew = (float(row[column]) for column in COLUMNS)
             models[name] = ShapedModel(compute_s, gradient_bytes, skew, efficiency[name])
         return {"models": models}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from gpusched_env.portable.elementary import expm1, log, power
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.problem.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles, Workload
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.profile_table import ProfileTable, block
+from gpusched_env.traces.profile_tables.profile_table import ProfileTable
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
 ACCUMULATING: Final = ("bsbf",)  # tables whose jobs may share GPUs by splitting a batch into more, smaller passes
@@ -163,12 +162,8 @@ class FittedTable(ProfileTable):
             times.append((tier, compute_s, part_s * power(longer, 1 / overlap)))
         return times
 
-    def _parts(self) -> Mapping[str, Mapping[str, str]]:
-        fits = {gpu_type: block(written_rows(row)) for gpu_type, row in self.fits.items()}
-        return {"applications": written_rows(self.applications), "fits": fits}
-
     @classmethod
-    def _fields(cls, data: Any, at: list[str]) -> dict[str, Any]:
+    def _fields(cls, data: Any) -> dict[str, Any]:
         applications = {name: read_application(name, row) for name, row in data["applications"].items()}
         fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
         return {"applications": applications, "fits": fits}
@@ -177,17 +172,8 @@ class FittedTable(ProfileTable):
 load_fitted = functools.cache(FittedTable.load)
 
 
-def written_rows(rows: Mapping[str, Application] | Mapping[str, Fit]) -> dict[str, str]:
-    """Format the fields of applications or fits, with those of their throughput."""
-    texts = {}
-    for name, row in rows.items():
-        flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name" and value != {}}
-        texts[name] = json.dumps(flat.pop("throughput", {}) | flat)
-    return texts
-
-
 def read_application(name: str, row: Mapping[str, Any]) -> Application:
-    """Read an application from the fields that :func:`written_rows` gives."""
+    """Read an application from its fields in a file."""
     iterations = {int(batch): float(count) for batch, count in row["iterations"].items()}
     milestones = {int(b): tuple(map(float, counts)) for b, counts in row.get("milestones", {}).items()}
     return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]), milestones)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
-from gpusched_env.traces.profile_tables.profile_table import ProfileTable, matrix
+from gpusched_env.traces.profile_tables.profile_table import ProfileTable
 
 # (tier, compute [s], communication [s]) of an iteration; () = does not run
 Times = tuple[tuple[int, float, float], ...]
@@ -85,7 +84,6 @@ class MeasuredTable(ProfileTable):
     packed: Mapping[str, Mapping[tuple[str, str], float]] = field(default_factory=dict)
 
     SHIPPED = ("elasticflow", "gavel")
-    MORE = ("gpu_types",)
 
     def __post_init__(self) -> None:
         """Check that the table is not empty, and that it lists all GPU types and models that occur in it."""
@@ -172,40 +170,23 @@ class MeasuredTable(ProfileTable):
         columns = ("name", "batch", "gradient_bytes", "memory_bytes", "skew", "overlap")
         return {column: getattr(model, column) for column in columns} | {"compute_s": compute}
 
-    def _parts(self) -> Mapping[str, Mapping[str, str]]:
-        """A line for each model; of the packed rates, a row for each model, a column for each other, null = unknown."""
-        models = {}
-        for name, model in self.models.items():
-            told = {column: getattr(model, column) for column in COLUMNS}
-            plain = {column: value for column, value in told.items() if value != getattr(MeasuredModel, column)}
-            models[name] = json.dumps(plain | {"rates": model.rates})
-        packed = {
-            gpu_type: matrix([json.dumps([rates.get((own, other)) for other in models]) for own in models])
-            for gpu_type, rates in self.packed.items()
-        }
-        return {"models": models, "packed": packed}
-
     @classmethod
-    def _fields(cls, data: Any, at: list[str]) -> dict[str, Any]:
+    def _fields(cls, data: Any) -> dict[str, Any]:
         models = {}
         for name, row in data["models"].items():
-            at[0] = f", model {name!r}"
             rates = {
                 gpu_type: {int(gpus): tuple(map(float, values)) for gpus, values in gangs.items()}
                 for gpu_type, gangs in row["rates"].items()
             }
-            at[0] = ""
             models[name] = MeasuredModel(name, rates, **{column: row[column] for column in COLUMNS if column in row})
         packed = {}
         for gpu_type, rows in data["packed"].items():
-            at[0] = f", packed on {gpu_type!r}"
             packed[gpu_type] = {
                 (own, other): float(rate)
                 for own, row in zip(models, rows, strict=True)
                 for other, rate in zip(models, row, strict=True)
                 if rate is not None
             }
-        at[0] = ""
         return {"gpu_types": tuple(map(str, data["gpu_types"])), "models": models, "packed": packed}
 
 

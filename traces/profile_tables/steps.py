@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,8 +11,8 @@ import numpy as np
 
 from gpusched_env.portable.arrays import interpolated
 from gpusched_env.traces.profile_tables.application import Application
-from gpusched_env.traces.profile_tables.fitted import read_application, written_rows
-from gpusched_env.traces.profile_tables.profile_table import ProfileTable, block
+from gpusched_env.traces.profile_tables.fitted import read_application
+from gpusched_env.traces.profile_tables.profile_table import ProfileTable
 
 NODE_GPUS: Final = 4  # [GPU] of a machine
 UNITS: Final = (1.0, 1e6, 1e6)  # samples and seconds in the units of the file
@@ -32,7 +31,6 @@ class StepTable(ProfileTable):
     steps: Mapping[str, Mapping[tuple[int, int], np.ndarray]]
 
     SHIPPED = ("pollux-steps",)
-    MORE = ("gpu_type",)
 
     def seconds(self, application: str, gpus: int, machines: int, batch: int) -> tuple[float, float] | None:
         """Return the gradient and synchronisation time of a step [s], linear in the batch; None = outside."""
@@ -45,19 +43,8 @@ class StepTable(ProfileTable):
         """Return the times of one gang as a function of the batch."""
         return StepTiming(self.steps[application].get((min(machines, 2), gpus)))
 
-    def _parts(self) -> Mapping[str, Mapping[str, str]]:
-        """Times in microseconds, a line for each application and gang."""
-        steps = {}
-        for name, gangs in self.steps.items():
-            rows = {}
-            for (machines, gpus), found in gangs.items():
-                whole = [[round(v * unit) for v in row.tolist()] for row, unit in zip(found, UNITS, strict=True)]
-                rows[f"{machines} {gpus}"] = json.dumps(whole)
-            steps[name] = block(rows)
-        return {"applications": written_rows(self.applications), "steps": steps}
-
     @classmethod
-    def _fields(cls, data: Any, at: list[str]) -> dict[str, Any]:
+    def _fields(cls, data: Any) -> dict[str, Any]:
         applications = {name: read_application(name, row) for name, row in data["applications"].items()}
         steps = {
             name: {_gang(key): _rows(rows) for key, rows in gangs.items()} for name, gangs in data["steps"].items()

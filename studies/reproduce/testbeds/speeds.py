@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, WIDER, RingThroughput, Throughput
+from gpusched_env.traces.profile_tables.throughput import Throughput
+from studies.profile_tables.measurements import MEASUREMENT_DTYPE, WIDER, RingThroughput
 from studies.profile_tables.throughput_fitting import fit_pollux, fit_throughput
 from studies.reproduce.testbeds.reading import Columns, Measured, Points, UnplayableError
 

@@ -10,10 +10,10 @@ from typing import Any
 import optuna
 import pytest
 
-from gpusched_env.agents import search as searching
-from gpusched_env.agents.search import search
 from gpusched_env.agents.training import TrainingConfig
 from gpusched_env.errors import GpuschedError
+from studies import settings_search
+from studies.settings_search import search
 
 CONFIG = TrainingConfig(scenario="tiny-v1", steps=200, validations=2, validation_seeds=1, batch=64)
 
@@ -49,7 +49,7 @@ def test_a_trial_worse_than_the_median_is_stopped(tmp_path: Path, monkeypatch: p
             judge(number, score)
         (output / "learning.csv").write_text("steps,validation_mean_jct_s,kept\n0,999,0\n1,100,1\n", encoding="utf-8")
 
-    monkeypatch.setattr(searching, "train", pretend)
+    monkeypatch.setattr(settings_search, "train", pretend)
     said: list[str] = []
     search(CONFIG, tmp_path, 6, said.append)
     assert [len(scores) for scores in asked[:5]] == [4] * 5

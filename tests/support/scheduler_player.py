@@ -45,7 +45,7 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     def step(action: int) -> bool:
         """Play an action; return whether the run is over. The step limit is an error: a direct run has none."""
         _, _, terminated, truncated, _ = env.step(action)
-        if base.encoder.is_over_limit:
+        if base.encoder._episode["playing_out"]:  # without the agent
             limit = base.limit(base.simulation.instance)
             raise SchedulerError(f"scheduler {scheduler.name!r}: truncated after {limit} steps; raise step_limit")
         return terminated or truncated

@@ -1,4 +1,4 @@
-"""Minari datasets of episodes that a scheduler played; ``tools/datasets`` of a clone writes them."""
+"""Read Minari datasets of episodes that a scheduler played."""
 
 from __future__ import annotations
 

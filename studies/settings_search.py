@@ -1,4 +1,7 @@
-"""Search for settings of the training by Optuna; trials that validate worse than the median are stopped early."""
+"""Search for settings of the training by Optuna; trials that validate worse than the median are stopped early.
+
+python -m studies.settings_search --recipe steady-64 --trials 30 --output runs/search
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusched_env.agents.recipes import RECIPES
 from gpusched_env.agents.training import TrainingConfig, train
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.support.commands import run_script
 
 if TYPE_CHECKING:
     import optuna
@@ -89,3 +94,17 @@ def optuna_library() -> Any:
         raise GpuschedError('a search needs Optuna: pip install "gpusched-env[tuning]"') from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+def main(recipe: str = "steady-64", trials: int = 30, output: Path = Path("runs/search")) -> None:
+    """Try settings of a recipe, and print the command that trains with the best ones."""
+    if recipe not in RECIPES:
+        raise GpuschedError(f"--recipe: {unknown_name('recipe', recipe, RECIPES)}")
+    config = RECIPES[recipe].training
+    found = search(config, output, trials, print)
+    changed = {name: value for name, value in vars(found).items() if value != getattr(config, name)}
+    print("gpusched train", "--recipe", recipe, *(f"--{key.replace('_', '-')} {new}" for key, new in changed.items()))
+
+
+if __name__ == "__main__":
+    run_script(main)
