@@ -74,7 +74,7 @@ def test_schedulers_play_alike_directly_and_through_the_environment(scenario, sp
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_batch_that_grows_equals_single_environments(name):
     many, ones = pair(OPTIONS[name], 2)
-    together(many, ones, np.random.default_rng(1), 80, grow=0.2)
+    together(many, ones, np.random.default_rng(1), 80, grow=0.2, resets=0.04)
     assert any(one.simulation.arrays.world["fails"] for one in ones)
     many.close()
 
