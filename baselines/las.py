@@ -37,7 +37,7 @@ class LeastAttainedService(ListScheduler):
     before waiting ones. Without rounds, LAS would preempt jobs of equal service in turn for ever. Results therefore
     depend on ``round_s``, and only results of the same ``round_s`` are comparable. Preemptions that take longer than a
     round might keep all gangs from working for ever. Once rounds have found none at work for 10 times a checkpoint, a
-    restore and a round, LAS preempts only when every gang has worked for ``round_s`` since it was restored (our choice).
+    restore and a round, LAS preempts only when all gangs have worked for ``round_s`` since a restore (our choice).
     A decision point takes O(n log n), n = number of jobs in the system.
 
     References

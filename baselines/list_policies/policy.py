@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import USER, passes_s
-from gpusched_env.baselines.list_policies.backfill import next_backfilled, next_overrun_s, reserve_for_first
+from gpusched_env.baselines.estimates import PREDICTED, USER, has_news, passes_s
+from gpusched_env.baselines.list_policies.backfill import next_backfilled, next_revision_s, reserve_for_first
 from gpusched_env.baselines.list_policies.counts import plan_by_count
 from gpusched_env.baselines.list_policies.keys import ATTAINED, QUEUES
 from gpusched_env.baselines.list_policies.lines import first_line, leave_line
@@ -46,7 +46,7 @@ from gpusched_env.core.state import ACTIVE, Run
 from gpusched_env.support.units import LATEST_S
 
 # Phases of a decision point.
-ENDED, WALKS, SHARES, PLANNED, BACKFILLS, ENDS = range(6)
+ENDED, WALKS, SHARES, PLANNED, BACKFILLS, ENDS, ASKED = range(7)
 MOST_BARREN: Final = 10  # time in which no gang works / time that a preemption and a round take
 # What the policy walks along: a list made at each decision point, heaps of waiting jobs, or the head of the queue.
 LIST, LINES, HEAD = range(3)
@@ -239,8 +239,8 @@ def next_look_s(sim: Run, plan: ListState) -> float:
     watches = r["preempts"] > 0 or (sim.world["free_gpus"] > 0 and r["walked"] > 0)
     if r["order"] == QUEUES:
         change_s = follow_changes_of_queue(sim, plan) if r["along"] == LINES else next_change_of_queue(sim, plan)
-    elif r["estimator"] == USER and sim.world["waiting"] > 0 and watches:
-        change_s = passes_s(next_overrun_s(sim, plan))
+    elif plan.source["estimator"] >= USER and sim.world["waiting"] > 0 and watches:
+        change_s = passes_s(next_revision_s(sim, plan))
     # a change within the resolution of the clock must still be later
     return max(change_s, np.nextafter(sim.world["clock_s"], np.inf))
 
@@ -285,17 +285,26 @@ def unclaimed(sim: Run, plan: ListState) -> int:
     return -1
 
 
+@kernel(lazy=True)
+def asks(sim: Run, plan: ListState) -> bool:
+    """Return whether Python must act first: to predict, or to refuse a claim that is missing."""
+    return has_news(sim, plan) if plan.source["estimator"] == PREDICTED else unclaimed(sim, plan) >= 0
+
+
 @policy
 @kernel
 def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     """Write the next decision of a list scheduler, and return its kind."""
     c = choice.made
     r = plan.memory
-    if c["first"] == BEGINS:
+    begins = c["first"] == BEGINS
+    if begins:
         if sim.world["waiting"] == 0 and not (r["by_held"] or r["tail"]):
             return NOTHING
-        if r["gaps"] and unclaimed(sim, plan) >= 0:
+        if r["asks"] and asks(sim, plan):
+            r["phase"] = ASKED
             return ASSIST
+    if begins or r["phase"] == ASKED:
         begin_decisions(sim, plan)
     elif r["phase"] == WALKS:
         if c["refusal"] != APPLIED:

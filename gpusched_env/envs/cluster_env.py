@@ -174,6 +174,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     limits : a start or a resize by which a tenant, or one above it, would hold more GPUs than it may (its field
         ``most``, or quota + ``borrow`` if that is less) is infeasible; the play after the step limit obeys limits, too
     more_actions : registered actions about the jobs in the slots (gpusched_env.envs.actions)
+    predictor : predictor of run times (gpusched_env.prediction) whose outlook the observation shows; "" = none
     reward : name of a reward component, or weights of several
     refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
@@ -236,12 +237,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload and play up to the first decision; the class docstring explains ``seed``.
-
-        Raises
-        ------
-        GpuschedError : ``options`` is not empty: there are no options
-        """
+        """Draw a workload and play up to the first decision; the class docstring explains ``seed``."""
         check_reset_options(options)
         super().reset(seed=seed)
         drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
@@ -412,10 +408,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Returns
         -------
         observation, info : as of ``reset``, at the time of the snapshot
-
-        Raises
-        ------
-        GpuschedError : a snapshot of another scenario, version, windows or reward
         """
         snapshot.check(self._fingerprint, self.windows, self._settings)
         if self._encoder is None or self._seed != snapshot.seed:

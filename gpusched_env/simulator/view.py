@@ -16,6 +16,7 @@ from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.prediction.known import Known
 from gpusched_env.problem.cluster import MACHINE, Cluster
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.problem.outages import OUTAGE_DTYPE
@@ -215,6 +216,15 @@ class ClusterView:
         return self._column("estimate_s")
 
     @property
+    def known(self) -> Known:
+        """What each job told when it was submitted: user, account, name, queue, requested run time."""
+        return self._all_known.up_to(self.arrived)
+
+    @cached_property
+    def _all_known(self) -> Known:
+        return Known.of(self._simulation.instance.workload)
+
+    @property
     def skew(self) -> np.ndarray:
         """float64: bytes of the largest tensor / bytes of all tensors of each job's model (Tiresias, NSDI 2019)."""
         return self._column("skew")
@@ -227,10 +237,6 @@ class ClusterView:
         name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``priority_class``,
             ``deadline_s``, ``value`` or ``begin_s``
         untold : value of all jobs if the workload does not have this attribute
-
-        Raises
-        ------
-        GpuschedError : ``name`` is unknown, or the attribute of a job is not a number
         """
         if name not in REQUESTED:
             raise GpuschedError(unknown_name("number that users tell", name, REQUESTED))
@@ -646,10 +652,6 @@ class ClairvoyantView(ClusterView):
         placement : "consolidate" = best fit on free GPUs; "bsbf" = machines with the fewest gangs first; "bsbfs" = one
             machine if possible, alone or shared, and otherwise like "bsbf"
         strict : True = stop at the first job that does not fit; False = skip that job
-
-        Raises
-        ------
-        GpuschedError : ``placement`` has another value
         """
         if placement not in PLACEMENTS:
             raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))
