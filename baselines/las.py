@@ -35,8 +35,10 @@ class LeastAttainedService(ListScheduler):
     Between two rounds, waiting jobs start on free GPUs in order of attained service, without preemption. In a scenario
     with rounds, every decision point is a round. Ties: earliest arrival, then lowest id; running jobs do not come
     before waiting ones. Without rounds, LAS would preempt jobs of equal service in turn for ever. Results therefore
-    depend on ``round_s``, and only results of the same ``round_s`` are comparable. A decision point takes O(n log n), n
-    = number of jobs in the system.
+    depend on ``round_s``, and only results of the same ``round_s`` are comparable. Preemptions that take longer than a
+    round might keep all gangs from working for ever. Once rounds have found none at work for 10 times a checkpoint, a
+    restore and a round, LAS preempts only when all gangs have worked for ``round_s`` since a restore (our choice).
+    A decision point takes O(n log n), n = number of jobs in the system.
 
     References
     ----------

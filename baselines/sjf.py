@@ -56,4 +56,4 @@ class ShortestJobFirst(SizeOrderedScheduler):
     def rules(self, simulation: Simulation) -> ListRules:
         """Return the rules; the scenario may override the queue discipline."""
         strict = is_strict(simulation.view_for(self), self.strict)
-        return self.by_size(simulation.instance, strict=strict, largest=self.longest)
+        return self.by_size(simulation, strict=strict, largest=self.longest)

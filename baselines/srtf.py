@@ -46,4 +46,4 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
 
     def rules(self, simulation: Simulation) -> ListRules:
         """Return the rules."""
-        return self.by_size(simulation.instance, preempts=True)
+        return self.by_size(simulation, preempts=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.core.driver import BEGINS, NOTHING, PREEMPT, START, WAIT, Choice, policy
+from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, PREEMPT, START, WAIT, Choice, policy
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import FREE, unreserve
@@ -52,17 +52,23 @@ def next_move(sim: Run, plan: IndexState) -> int:
     return found
 
 
-PLANNED, MOVES, LANDS, OVER = range(4)  # stages of a decision point
+LEARNS, PLANNED, MOVES, LANDS, OVER = range(5)  # stages of a decision point
 TIGHTEST: Final = 0  # of ``widths``
 
 
 @policy
 @kernel
 def next_index(sim: Run, choice: Choice, plan: IndexState) -> int:
-    """Write the next decision of the decision point, and return its kind."""
+    """Write the next decision of the decision point, and return its kind; ASSIST: the history has something new."""
     m = plan.memory
     c = choice.made
     if c["first"] == BEGINS:
+        m["stage"] = LEARNS
+        if m["arrived"] != sim.world["next_arrival"] or m["finished"] != sim.world["finished"]:
+            m["arrived"] = sim.world["next_arrival"]
+            m["finished"] = sim.world["finished"]
+            return ASSIST
+    if m["stage"] == LEARNS:
         m["stage"] = PLANNED
         m["planned"] = rank_jobs(sim, plan) if score_jobs(sim, plan) else 0
         plan_preemptive(sim, plan, m["planned"])

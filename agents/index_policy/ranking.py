@@ -6,31 +6,45 @@ import math
 
 import numpy as np
 
-from gpusched_env.agents.index_policy.evidence import TOLERANCE_S, attained_s, level_of, observe, prediction_of
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs, sort_rows
+from gpusched_env.core.events import productive_s
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
+from gpusched_env.prediction.levels import TOLERANCE_S
+
+
+@kernel
+def level_of(plan: IndexState, seconds: float) -> int:
+    """Return the level of an elapsed time: the number of thresholds that it has reached."""
+    low = 0
+    high = len(plan.thresholds_s)
+    while low < high:
+        middle = (low + high) // 2
+        if plan.thresholds_s[middle] - TOLERANCE_S <= seconds:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def attained_s(sim: Run, row: int) -> float:
+    """Return the time for which a job has made progress [s]."""
+    return sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
 
 
 @kernel
 def list_jobs(sim: Run, plan: IndexState) -> int:
-    """List all jobs in the system, those of the last list first and in its order; return their number.
-
-    What finished jobs and running jobs tell about their neighbours is brought up to date.
-    """
+    """List all jobs in the system, those of the last list first and in its order; return their number."""
     mark_jobs(sim, plan.member, True)
     count = 0
     for i in range(plan.memory["listed"]):
         row = plan.order[i]
-        if sim.jobs[row]["status"] == FINISHED:
-            observe(sim, plan, row)
-        else:
+        if sim.jobs[row]["status"] != FINISHED:
             plan.member[row] = 0
             plan.order[count] = row
             count += 1
-    for i in range(sim.world["running"]):
-        observe(sim, plan, sim.replicas[sim.running[i]]["job"])
     count = append_marked(sim, plan.order, plan.member, count, True)
     plan.memory["listed"] = count
     return count
@@ -43,11 +57,17 @@ def keeps_until_s(sim: Run, plan: IndexState, number: int) -> float:
 
 
 @kernel
+def index_of(sim: Run, plan: IndexState, row: int, level: int) -> float:
+    """Return the score of a job at a level of progress, before what its state adds."""
+    return plan.gang[sim.jobs[row]["job_class"]] + plan.scores[plan.class_of[row], level]
+
+
+@kernel
 def score_of(sim: Run, plan: IndexState, row: int) -> float:
     """Return the score of a job; jobs of small score come first."""
     job = sim.jobs[row]
     number = job["replica"]
-    score = plan.scores[job["job_class"], prediction_of(plan, row), level_of(plan, attained_s(sim, row))]
+    score = index_of(sim, plan, row, level_of(plan, attained_s(sim, row)))
     if number < 0:
         return score - plan.aging[level_of(plan, sim.world["clock_s"] - job["last_stop_s"])]
     if sim.replicas[number]["phase"] == CHECKPOINTING:
@@ -108,7 +128,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
     """Return when to decide next if no event comes [s]; inf = never.
 
     It is when progress takes the score of a running job above that of the first waiting job, or when a waiting job that
-    fits on the free GPUs accepts a wider placement. Aging of waiting jobs and new evidence wait for the next event.
+    fits on the free GPUs accepts a wider placement. Aging of waiting jobs waits for the next event.
     """
     w = sim.world
     now_s = w["clock_s"]
@@ -132,13 +152,12 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
             continue
         row = gang["job"]
         seconds = attained_s(sim, row)
-        prediction = prediction_of(plan, row)
         level = level_of(plan, seconds)
         passed_s = max(gang["since_s"], now_s)
-        while level < levels and plan.scores[gang["job_class"], prediction, level] - plan.memory["hold"] <= best:
+        while level < levels and index_of(sim, plan, row, level) - plan.memory["hold"] <= best:
             passed_s = max(gang["since_s"], now_s) + plan.thresholds_s[level] - seconds
             level += 1
-        if plan.scores[gang["job_class"], prediction, level] - plan.memory["hold"] > best:
+        if index_of(sim, plan, row, level) - plan.memory["hold"] > best:
             due_s = max(passed_s, keeps_until_s(sim, plan, number))
             if due_s > now_s + TOLERANCE_S:
                 first_s = min(first_s, due_s)

@@ -8,11 +8,14 @@ from typing import ClassVar, Final
 import numpy as np
 
 from gpusched_env.agents.index_policy.decisions import next_index
-from gpusched_env.agents.index_policy.rule import IndexRule
+from gpusched_env.agents.index_policy.rule import IndexRule, log2_gpus, scores_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
+from gpusched_env.prediction import STARTS_S, History, Known
+from gpusched_env.prediction.history import CLASSES
 from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
 WIDTHS: Final = ("consolidate", "rack", "pack")  # placement rules that a job accepts as it loses its patience
@@ -22,19 +25,20 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
     """Return the arrays of a run before its first event."""
     jobs = len(instance.workload)
     memory = np.zeros((), MEMORY_DTYPE)
-    for name in ("hold", "least_run_s", "move_factor", "reach", "burst_s", "series_s", "censored"):
+    for name in ("hold", "least_run_s", "move_factor"):
         memory[name] = getattr(rule, name)
-    tables = rule.tables(instance)
-    earlier, later = neighbours(instance.workload.jobs["gpus"])
+    memory["arrived"] = -1
     return IndexState(
         memory=memory,
-        thresholds_s=tables.thresholds_s,
-        scores=tables.scores,
-        aging=tables.aging,
+        thresholds_s=STARTS_S[1:].copy(),
+        gang=log2_gpus(instance),
+        scores=scores_of(np.tile(rule.prior, (1 + CLASSES, 1))),
+        class_of=np.zeros(jobs, np.int32),
+        aging=rule.aging * np.arange(len(STARTS_S)) / 3.0,
         widths=np.array([RULE_NUMBER[name] for name in WIDTHS], np.int32),
-        patience_s=tables.patience_s,
+        patience_s=rule.patience_of(instance),
         tightest=instance.cluster.tightest_tier(instance.classes[:, 1]),
-        ideal_s=tables.ideal_s,
+        ideal_s=instance.ideal_iteration_s,
         order=np.zeros(jobs, np.int32),
         scratch=np.zeros(jobs, np.int32),
         keys=np.zeros(jobs),
@@ -42,47 +46,61 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
         rules=np.zeros(jobs, np.int32),
         verdicts=np.zeros(jobs, np.int32),
         member=np.zeros(jobs, np.int8),
-        earlier=earlier,
-        later=later,
-        evidence=np.zeros(jobs, np.int32),
-        told=np.zeros((jobs, 2), np.int32),
-        tellers=np.zeros((jobs, 2), np.int32),
     )
 
 
-def neighbours(gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the row of the job of equal gang size submitted before each job, and after it; -1 = none."""
-    order = np.argsort(gpus, kind="stable").astype(np.int32)
-    earlier, later = np.full(len(gpus), -1, np.int32), np.full(len(gpus), -1, np.int32)
-    alike = gpus[order[1:]] == gpus[order[:-1]]
-    earlier[order[1:][alike]] = order[:-1][alike]
-    later[order[:-1][alike]] = order[1:][alike]
-    return earlier, later
+def predictor_for(workload: Workload) -> str:
+    """Return the predictor that uses most of what the jobs of a workload tell."""
+    known = Known.of(workload)
+    if (~np.isnan(known.limit_s)).any():
+        return "limit"
+    return "recency" if (known.user >= 0).any() or (known.name >= 0).any() else "none"
 
 
 @dataclass
 class IndexPolicy(SearchedRule, CompiledScheduler):
-    """Give the GPUs to the jobs with the smallest scores; a small network has written the scores into a table.
+    """Give the GPUs to the jobs whose expected GPU time per completion is least.
 
-    The score of a job depends on its gang size, on the time for which it has made progress, and on the service of jobs
-    of the same gang size that were submitted shortly before and after it. No run time is known. A waiting gang accepts
-    only the fewest machines at first, later one rack, later any GPUs: its patience grows with what a wider placement
-    costs. A gang that has lost much time by a wide placement moves as soon as a tighter one is free.
+    The score of a job is log2 of its gang size x the Gittins index of its class at the time for which it has made
+    progress. The distributions of run times come from the jobs that have ended: no run time of another job is known. A
+    waiting gang accepts only the fewest machines at first, later one rack, later any GPUs: its patience grows with what
+    a wider placement costs. A gang that has lost much time by a wide placement moves as soon as a tighter one is free.
 
     Registered as ``learned:general``, the agent of the package; it is also played as ``learned`` without a name.
+
+    Parameters
+    ----------
+    predictor : name of the predictor whose ranges are the classes; default empty = ``limit`` if jobs request run times,
+        ``recency`` if they tell users or names, otherwise ``none``
 
     Notes
     -----
     Scores are step functions of elapsed times. The policy wakes when the progress of a running job takes its score
-    above that of a waiting job, and when a gang loses its patience. What a wait and the progress of similar jobs change
-    counts from the next event on. Scores are rounded to six decimals, and ties go to the lower row. A decision point
-    takes O(n log n), n = number of jobs in the system.
+    above that of a waiting job, and when a gang loses its patience. Scores are rounded to six decimals, and ties go to
+    the lower row. A decision point takes O(n log n), n = number of jobs in the system.
+
+    References
+    ----------
+    J. Gittins, "Bandit processes and dynamic allocation indices", JRSS B 41, 1979.
     """
 
     policy: ClassVar = next_index
     kind: ClassVar = "index policy"
     load = IndexRule.load
 
+    predictor: str = ""
+
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
-        """Make the table of scores for the job classes of a run."""
+        """Return the arrays of a run, with what is known before its jobs end."""
         return allocate_index(simulation.instance, self.rule)
+
+    def assist(self, simulation: Simulation, own: IndexState) -> None:
+        """Take up arrivals and ends."""
+        if own.history is None:
+            instance = simulation.instance
+            own.history = History(instance, self.predictor or predictor_for(instance.workload), self.rule.prior)
+        history, before = own.history, own.history.revision
+        history.follow(simulation.arrays)
+        own.class_of[:] = history.class_of
+        if history.revision != before:
+            own.scores[:] = scores_of(history.shares)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class Arnold(EstimatingScheduler):
     Arnold: "Efficient Pre-Training of LLMs via Topology-Aware Communication Alignment on More Than 9600 GPUs",
     NeurIPS 2025 (arXiv 2509.15940).
     """
+
+    SHARE: ClassVar[float] = 0.9  # most jobs end by then
 
     estimator: str = "user"
     alpha: float = 0.0

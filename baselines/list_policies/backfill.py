@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.baselines.estimates import NOISY, ORACLE, USER
-from gpusched_env.baselines.list_policies.keys import estimated_s
+from gpusched_env.baselines.list_policies.keys import estimated_s, revised_in_s
 from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.baselines.list_policies.state import ListState
 from gpusched_env.core.events import work_left
@@ -18,8 +18,8 @@ from gpusched_env.core.state import ACTIVE, Run
 def estimated_end_s(sim: Run, plan: ListState, row: int) -> float:
     """Return the estimate of the time at which a running job ends on its present GPUs [s]."""
     now_s = sim.world["clock_s"]
-    estimator = plan.memory["estimator"]
-    if estimator == USER:
+    estimator = plan.source["estimator"]
+    if estimator >= USER:
         return now_s + estimated_s(sim, plan, row)
     if estimator == ORACLE:
         return end_s(sim, row)
@@ -29,10 +29,10 @@ def estimated_end_s(sim: Run, plan: ListState, row: int) -> float:
 @kernel
 def slowest_s(sim: Run, plan: ListState, row: int) -> float:
     """Return the estimate of the run time that a job has left on its slowest placement [s]."""
-    if plan.memory["estimator"] == USER:
+    if plan.source["estimator"] >= USER:
         return estimated_s(sim, plan, row)
     left_s = work_left(sim, row) * plan.slowest_s[row]
-    return left_s * plan.told[row] if plan.memory["estimator"] == NOISY else left_s
+    return left_s * plan.told[row] if plan.source["estimator"] == NOISY else left_s
 
 
 @kernel(lazy=True)
@@ -81,12 +81,12 @@ def next_backfilled(sim: Run, plan: ListState, at: int) -> int:
 
 
 @kernel(lazy=True)
-def next_overrun_s(sim: Run, plan: ListState) -> float:
-    """Return when the first running job reaches its claim [s]; inf = never."""
+def next_revision_s(sim: Run, plan: ListState) -> float:
+    """Return when the first running job reaches a time at which its claim changes [s]; inf = never."""
     first_s = np.inf
     for i in range(sim.world["running"]):
         replica = sim.replicas[sim.running[i]]
         if replica["phase"] == ACTIVE:
             begin_s = max(replica["since_s"], sim.world["clock_s"])
-            first_s = min(first_s, begin_s + estimated_s(sim, plan, replica["job"]))
+            first_s = min(first_s, begin_s + revised_in_s(sim, plan, replica["job"]))
     return first_s

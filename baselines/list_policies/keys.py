@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import NOISY, USER, claim_after_s
+from gpusched_env.baselines.estimates import NOISY, USER, claim_of, revised_at_s
 from gpusched_env.baselines.list_policies.state import ListState
 from gpusched_env.core.events import attained_service, productive_s, seconds_left
 from gpusched_env.core.handle import helper, kernel
@@ -58,18 +58,25 @@ def demoting_service(sim: Run, plan: ListState, row: int) -> float:
 
 @kernel(lazy=True)
 def claim_left_s(sim: Run, plan: ListState, row: int) -> float:
-    """Return the rest of the run time that the user of a job claims [s]."""
+    """Return the rest of the claim of a job [s]."""
     had_s = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
-    return max(claim_after_s(plan.told[row], had_s, sim.world["clock_s"]) - had_s, 0.0)
+    return max(claim_of(sim, plan, row, had_s) - had_s, 0.0)
+
+
+@kernel(lazy=True)
+def revised_in_s(sim: Run, plan: ListState, row: int) -> float:
+    """Return for how long a job makes progress from now on before its claim changes [s]."""
+    had_s = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
+    return max(revised_at_s(sim, plan, row, had_s) - had_s, 0.0)
 
 
 @helper
 def estimated_s(sim: Run, plan: ListState, row: int) -> float:
     """Return the estimate of the run time that a job has left [s] (estimates.py)."""
-    if plan.memory["estimator"] == USER:
+    if plan.source["estimator"] >= USER:
         return claim_left_s(sim, plan, row)
     left_s = seconds_left(sim, row)
-    return left_s * plan.told[row] if plan.memory["estimator"] == NOISY else left_s
+    return left_s * plan.told[row] if plan.source["estimator"] == NOISY else left_s
 
 
 @helper

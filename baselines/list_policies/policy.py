@@ -8,10 +8,12 @@ and running jobs (lines.py, runners.py, counts.py).
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from gpusched_env.baselines.estimates import USER, passes_s
-from gpusched_env.baselines.list_policies.backfill import next_backfilled, next_overrun_s, reserve_for_first
+from gpusched_env.baselines.estimates import PREDICTED, USER, has_news, passes_s
+from gpusched_env.baselines.list_policies.backfill import next_backfilled, next_revision_s, reserve_for_first
 from gpusched_env.baselines.list_policies.counts import plan_by_count
 from gpusched_env.baselines.list_policies.keys import ATTAINED, QUEUES
 from gpusched_env.baselines.list_policies.lines import first_line, leave_line
@@ -40,11 +42,12 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.planning import next_of_plan, plan_preemptive
 from gpusched_env.core.refusals import APPLIED
-from gpusched_env.core.state import Run
+from gpusched_env.core.state import ACTIVE, Run
 from gpusched_env.support.units import LATEST_S
 
 # Phases of a decision point.
-ENDED, WALKS, SHARES, PLANNED, BACKFILLS, ENDS = range(6)
+ENDED, WALKS, SHARES, PLANNED, BACKFILLS, ENDS, ASKED = range(7)
+MOST_BARREN: Final = 10  # time in which no gang works / time that a preemption and a round take
 # What the policy walks along: a list made at each decision point, heaps of waiting jobs, or the head of the queue.
 LIST, LINES, HEAD = range(3)
 
@@ -91,6 +94,28 @@ def plan_starts(sim: Run, plan: ListState, preempts: bool) -> None:
             r["phase"] = PLANNED
 
 
+@kernel
+def spares_young(sim: Run, plan: ListState) -> bool:
+    """Return whether this round preempts no gang, because one has not worked for a round since its restore.
+
+    This holds once so many rounds in a row have found no gang at work that preemptions must have kept all from working.
+    """
+    w = sim.world
+    r = plan.memory
+    works = w["finished"] > r["ended"]
+    young = False
+    for i in range(w["running"]):
+        gang = sim.replicas[sim.running[i]]
+        if gang["phase"] == ACTIVE:
+            works = works or gang["since_s"] < w["clock_s"]
+            young = young or w["clock_s"] < gang["start_s"] + w["restore_s"] + r["round_s"]
+    r["ended"] = w["finished"]
+    most = MOST_BARREN * (w["checkpoint_s"] + w["restore_s"] + r["round_s"]) / r["round_s"]
+    if r["barren"] <= most:
+        r["barren"] = 0 if works else r["barren"] + 1
+    return r["barren"] > most and young
+
+
 @helper
 def begin_decisions(sim: Run, plan: ListState) -> None:
     """Begin a decision point: plan what can be planned."""
@@ -104,7 +129,7 @@ def begin_decisions(sim: Run, plan: ListState) -> None:
     preempts = r["preempts"] > 0
     if r["round_s"] > 0.0:
         begins, _ = this_round(sim, plan)
-        preempts = begins and r["order"] == ATTAINED
+        preempts = begins and r["order"] == ATTAINED and not spares_young(sim, plan)
         if not (begins or r["order"] == ATTAINED):
             return
     if r["knob"] < np.inf:
@@ -214,8 +239,8 @@ def next_look_s(sim: Run, plan: ListState) -> float:
     watches = r["preempts"] > 0 or (sim.world["free_gpus"] > 0 and r["walked"] > 0)
     if r["order"] == QUEUES:
         change_s = follow_changes_of_queue(sim, plan) if r["along"] == LINES else next_change_of_queue(sim, plan)
-    elif r["estimator"] == USER and sim.world["waiting"] > 0 and watches:
-        change_s = passes_s(next_overrun_s(sim, plan))
+    elif plan.source["estimator"] >= USER and sim.world["waiting"] > 0 and watches:
+        change_s = passes_s(next_revision_s(sim, plan))
     # a change within the resolution of the clock must still be later
     return max(change_s, np.nextafter(sim.world["clock_s"], np.inf))
 
@@ -260,17 +285,26 @@ def unclaimed(sim: Run, plan: ListState) -> int:
     return -1
 
 
+@kernel(lazy=True)
+def asks(sim: Run, plan: ListState) -> bool:
+    """Return whether Python must act first: to predict, or to refuse a claim that is missing."""
+    return has_news(sim, plan) if plan.source["estimator"] == PREDICTED else unclaimed(sim, plan) >= 0
+
+
 @policy
 @kernel
 def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     """Write the next decision of a list scheduler, and return its kind."""
     c = choice.made
     r = plan.memory
-    if c["first"] == BEGINS:
+    begins = c["first"] == BEGINS
+    if begins:
         if sim.world["waiting"] == 0 and not (r["by_held"] or r["tail"]):
             return NOTHING
-        if r["gaps"] and unclaimed(sim, plan) >= 0:
+        if r["asks"] and asks(sim, plan):
+            r["phase"] = ASKED
             return ASSIST
+    if begins or r["phase"] == ASKED:
         begin_decisions(sim, plan)
     elif r["phase"] == WALKS:
         if c["refusal"] != APPLIED:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import ORACLE, USER, check_claims
+from gpusched_env.baselines.estimates import ORACLE, PREDICTED, USER, EstimatingScheduler, check_claims, no_estimates
 from gpusched_env.baselines.list_policies import policy as listed_policy
 from gpusched_env.baselines.list_policies.keys import ARRIVAL, ATTAINED, QUEUES, SIZE
 from gpusched_env.baselines.list_policies.state import LINE_DTYPE, LIST_DTYPE, QUEUED_DTYPE, RUNNERS_DTYPE, ListState
@@ -48,8 +48,7 @@ class ListRules:
         after each decision
     by_held : whether service is the time for which a gang has held its GPUs
     knob : PROMOTEKNOB of Tiresias; inf = no promotion
-    estimator : source of run times, an index into ESTIMATORS
-    told : what it needs, as :meth:`EstimatingScheduler.told` returns it
+    estimates : source of run times, as :meth:`EstimatingScheduler.estimates` returns it
     """
 
     order: int
@@ -69,8 +68,7 @@ class ListRules:
     tail: bool = False
     by_held: bool = False
     knob: float = math.inf
-    estimator: int = ORACLE
-    told: np.ndarray = field(default_factory=lambda: np.empty(0))
+    estimates: dict[str, np.ndarray] = field(default_factory=no_estimates)
 
 
 class ListScheduler(CompiledScheduler):
@@ -90,7 +88,10 @@ class ListScheduler(CompiledScheduler):
         return list_state(simulation, self.rules(simulation), alone)
 
     def assist(self, simulation: Simulation, own: ListState) -> None:
-        """Refuse a claim that is missing, when it is read."""
+        """Predict, or refuse a claim that is missing, when it is read."""
+        if own.source["estimator"] == PREDICTED:
+            assert isinstance(self, EstimatingScheduler)
+            return self.predict(simulation, own)
         row = listed_policy.unclaimed(simulation.arrays, own)
         check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
 
@@ -103,17 +104,18 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     skew = np.ascontiguousarray(profiles["skew"][instance.workload.jobs["profile"]])
     memory = np.zeros((), LIST_DTYPE)
     for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held",
-                 "tail", "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
+                 "tail", "knob", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
     memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
-    memory["gaps"] = rules.estimator == USER and np.isnan(rules.told).any()
+    estimator = rules.estimates["source"]["estimator"]
+    memory["asks"] = estimator == PREDICTED or (estimator == USER and np.isnan(rules.estimates["told"]).any())
     memory["choices"] = rules.choices
     if rules.choices < 0 and instance.gpu_jobs > 1:
         memory["choices"] = shares_by(rules.placement) or -1
     memory["if_full"] = rules.choices >= 0 or rules.order != SIZE
     memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
     memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
-    claims = rules.estimator == USER and rules.preempts
+    claims = estimator >= USER and rules.preempts
     memory["goes_on"] = rules.order == QUEUES or rules.round_s > 0 or rules.backfills or claims
     memory["alone"] = alone
     memory["along"] = _along(instance, rules, skew, memory) if alone else listed_policy.LIST
@@ -132,7 +134,6 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     return ListState(
         memory=memory,
         skew=skew,
-        told=rules.told,
         slowest_s=instance.slowest_iteration_s if rules.backfills else np.empty(0),
         queued=np.zeros(jobs, QUEUED_DTYPE),
         thresholds=np.array(rules.thresholds, float),
@@ -147,6 +148,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
         runner_rows=np.zeros(runners["room"].sum(), np.int32),
         changes_s=np.zeros(replicas),
         places=np.full(replicas, -1, np.int32),
+        **rules.estimates,
         **rows,
         **numbers,
         **gang_rows,
@@ -161,13 +163,14 @@ def _along(instance: Instance, rules: ListRules, skew: np.ndarray, memory: np.nd
         return listed_policy.HEAD
     if not memory["monotone"]:
         return listed_policy.LIST
-    if not rules.preempts and rules.order != ATTAINED:
+    estimator = rules.estimates["source"]["estimator"]
+    if not rules.preempts and rules.order != ATTAINED and not (rules.order == SIZE and estimator == PREDICTED):
         return listed_policy.LINES
     if instance.semantics.restart_all_s is not None:  # the keys of running jobs stand still for a while
         return listed_policy.LIST
     # Numbers of GPUs alone must decide which jobs start, and keys of running jobs must change at known rates.
     skewed = rules.order == QUEUES and bool(((skew > rules.packlimit) & (instance.workload.jobs["gpus"] > 1)).any())
     known = not rules.history and not rules.by_entry and not rules.by_held and math.isinf(rules.knob)
-    if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1 or not known or rules.estimator != ORACLE:
+    if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1 or not known or estimator != ORACLE:
         return listed_policy.LIST
     return listed_policy.LINES

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler
+from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.list_policies.keys import SIZE
 from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.problem.instance import Instance
+from gpusched_env.simulator import Simulation
 
 KEYS: Final = ("time", "gpu-time")
 
@@ -34,7 +34,7 @@ class SizeOrderedScheduler(ListScheduler, EstimatingScheduler):
             raise SchedulerError(unknown_name("key", self.key, KEYS))
         self.needs = ("gangs",) if self.key == "gpu-time" else ()
 
-    def by_size(self, instance: Instance, **rules: Any) -> ListRules:
+    def by_size(self, simulation: Simulation, **rules: Any) -> ListRules:
         """Return the rules of a scheduler of this order; ``rules`` are those beyond the order."""
-        estimator, told = ESTIMATORS.index(self.estimator), self.told(instance)
-        return ListRules(SIZE, self.placement, by_gpus=self.key == "gpu-time", estimator=estimator, told=told, **rules)
+        estimates = self.estimates(simulation)
+        return ListRules(SIZE, self.placement, by_gpus=self.key == "gpu-time", estimates=estimates, **rules)

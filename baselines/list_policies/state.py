@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.estimates import Estimates
 from gpusched_env.core.handle import array
-from gpusched_env.core.planning import Walk
 
 LIST_DTYPE: Final = np.dtype(
     [
@@ -23,8 +23,7 @@ LIST_DTYPE: Final = np.dtype(
         ("tail", "<i8"),  # 1 = jobs that change their queue go to its tail, and running jobs move ahead of waiting ones
         ("by_held", "<i8"),  # 1 = service is the time for which a gang has held its GPUs
         ("knob", "<f8"),  # a job that has waited for this multiple of its service is promoted; inf = none is
-        ("estimator", "<i8"),  # ORACLE, NOISY, USER
-        ("gaps", "<i8"),  # 1 = of USER, some job has no claim
+        ("asks", "<i8"),  # 1 = some job has no claim of its user, or run times are predicted
         ("rule", "<i8"),  # placement rule
         ("skewed_rule", "<i8"),  # placement rule of models with more skew than ``packlimit``
         ("packlimit", "<f8"),
@@ -52,6 +51,8 @@ LIST_DTYPE: Final = np.dtype(
         ("leaving", "<i8"),  # entries in use of ``left``: jobs that join a line as soon as they wait
         ("changing", "<i8"),  # gangs in the heap of queue_changes.py
         ("counted_s", "<f8"),  # [s] time up to which ``held_s`` is known
+        ("barren", "<i8"),  # rounds in a row that have found no gang at work
+        ("ended", "<i8"),  # jobs that had left the system at the last round
     ]
 )
 QUEUED_DTYPE: Final = np.dtype(
@@ -80,12 +81,11 @@ RUNNERS_DTYPE: Final = np.dtype(
 )
 
 
-class ListState(Walk):
+class ListState(Estimates):
     """The arrays of one run; jobs are named by their rows."""
 
     memory = array(LIST_DTYPE)
     skew = array(np.float64, "jobs")
-    told = array(np.float64, "told")  # factors of NOISY, claims of USER [s]
     slowest_s = array(np.float64, "backfilled")  # [s] of an iteration on the slowest placement, for EASY
     queued = array(QUEUED_DTYPE, "jobs")
     thresholds = array(np.float64, "thresholds")  # [GPU s] upper bounds of all queues but the last

@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import claim_after_s
+from gpusched_env.baselines.estimates import PREDICTED, USER, Estimates, claim_of, has_news
 from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.driver import ASSIST, BEGINS, LEASE, NOTHING, START, Choice, policy
 from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import array, helper, kernel
 from gpusched_env.core.holding import entry
-from gpusched_env.core.planning import Walk, next_of_plan, plan_preemptive
+from gpusched_env.core.planning import next_of_plan, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.portable.keys import rounded_key
 
@@ -27,7 +27,6 @@ LEAST_S: Final = 1e-3  # [s]
 OFFER_DTYPE: Final = np.dtype(
     [
         ("asks_all", "<i8"),  # 1 = every waiting job takes part, whatever its size
-        ("claimed", "<i8"),  # 1 = run times are the users' estimates
         ("lease_s", "<f8"),  # [s]
         ("phase", "<i8"),
         ("estimated", "<i8"),  # number of jobs whose run times have been estimated
@@ -46,7 +45,7 @@ OFFER_DTYPE: Final = np.dtype(
 )
 
 
-class Offer(Walk):
+class Offer(Estimates):
     """The GPUs on offer and the jobs that want them; jobs are named by their rows.
 
     ``order`` has the jobs that keep their leases, those of ``ranked``, and jobs in a checkpoint.
@@ -75,9 +74,9 @@ def rho_of(sim: Run, offer: Offer, row: int) -> float:
     contenders = (m["load"] - offer.load_before[row]) / there_s if there_s > 0.0 else float(m["present"])
     job = sim.jobs[row]
     whole_s = offer.whole_s[row]
-    if m["claimed"]:
+    if offer.source["estimator"] >= USER:
         had_s = job["service_s"] + productive_s(sim, job["replica"])
-        whole_s = claim_after_s(whole_s, had_s, now_s)
+        whole_s = claim_of(sim, offer, row, had_s)
         left_s = max(whole_s - had_s, LEAST_S)
     else:
         left_s = max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
@@ -204,7 +203,8 @@ def next_of_offer(sim: Run, choice: Choice, offer: Offer) -> int:
         m["phase"] = OFFERS
         m["at"] = 0
     if m["phase"] == OFFERS:
-        if sim.world["next_arrival"] > m["estimated"]:
+        news = offer.source["estimator"] == PREDICTED and has_news(sim, offer)
+        if news or sim.world["next_arrival"] > m["estimated"]:
             return ASSIST
         m["count"] = make_offer(sim, offer)
         m["phase"] = RENEWS

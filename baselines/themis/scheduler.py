@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.baselines.checking import POSITIVE, check
-from gpusched_env.baselines.estimates import EstimatingScheduler
+from gpusched_env.baselines.estimates import PREDICTED, EstimatingScheduler
 from gpusched_env.baselines.themis import kernels
 from gpusched_env.core.handle import Batched
 from gpusched_env.core.placement.rules import shares_by
@@ -58,14 +58,16 @@ class Themis(CompiledScheduler, EstimatingScheduler):
     def begin(self, simulation: Simulation, alone: bool) -> kernels.Offer:
         """Forget all jobs and leases."""
         self._view = simulation.view_for(self)
-        EstimatingScheduler.reset(self, self._view)
         jobs, seats = len(simulation.instance.workload), len(simulation.arrays.replicas)
-        self._table = Batched(kernels.Offer, 1, {"jobs": jobs, "walked": jobs + seats}).handle(0)
+        sizes = {"jobs": jobs, "walked": jobs + seats, "told": 0, "predicted": 0, "classes": 0, "levels": 0}
+        self._table = Batched(kernels.Offer, 1, sizes).handle(0)
+        for name, array in self.estimates(simulation).items():
+            self._table.replace(name, array)
         memory, copies = self._table.memory, simulation.instance.semantics.max_copies
         self._table.rules[:] = rule_number(self.placement)
         # With GPU sharing or copies, a job may hold more or fewer GPUs than it asks for.
         memory["asks_all"] = shares_by(self.placement) > 0 or copies > 1
-        memory["claimed"], memory["lease_s"] = not self.clairvoyant, self.lease_s
+        memory["lease_s"] = self.lease_s
         return self._table
 
     def assist(self, simulation: Simulation, own: kernels.Offer) -> None:
@@ -73,6 +75,8 @@ class Themis(CompiledScheduler, EstimatingScheduler):
         self._table = own
         view = self._view if self._view.simulation is simulation else simulation.view_for(self)
         rows = np.arange(own.memory["estimated"], view.arrived)
-        own.whole_s[rows] = self.ideal_s(view, rows)  # of claims, :func:`kernels.rho_of` sees to overruns
+        own.whole_s[rows] = self.ideal_s(view, rows)  # :func:`kernels.rho_of` reads claims itself
         own.noise[rows] = self._noise(rows)
         own.memory["estimated"], self._view = view.arrived, view
+        if own.source["estimator"] == PREDICTED:
+            self.predict(simulation, own)

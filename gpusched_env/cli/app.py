@@ -14,6 +14,7 @@ from gpusched_env.cli.forecasting import forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.models import models_app
 from gpusched_env.cli.playing import compare, export, run
+from gpusched_env.cli.predicting import predict
 from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.reproducing import reproduce
@@ -44,6 +45,7 @@ def root(
 
 app.add("run", tables=True)(run)
 app.add("compare", tables=True)(compare)
+app.add("predict", tables=True)(predict)
 app.add("train", cls=Train)(train)
 app.add("reproduce", tables=True)(reproduce)
 app.add("warmup")(warmup)

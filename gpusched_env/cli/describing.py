@@ -68,7 +68,7 @@ def describe(
     if jobs.load is not None and cluster is None:
         raise GpuschedError("--load needs a cluster: give --cluster too")
     seed = draws.one()
-    found = _find(source, seed, dataclasses.replace(jobs, load=None).changes())
+    found = find_jobs(source, seed, dataclasses.replace(jobs, load=None).changes())
     workload = found.workload
     machines = None if cluster is None else chosen_cluster(cluster)[0]
     if machines is not None:
@@ -113,7 +113,7 @@ class _Found(NamedTuple):
     kind: str
 
 
-def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
+def find_jobs(source: str, seed: int, changes: dict[str, Any]) -> _Found:
     """Draw the jobs, or read them and print what was kept and what was dropped."""
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.scenarios import WorkloadSpec

@@ -19,6 +19,7 @@ from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
 from gpusched_env.errors import GpuschedError, SchedulerError, TraceError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
+from gpusched_env.support.plugins import load_plugins
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
@@ -130,7 +131,6 @@ def _explained(family: ScenarioFamily) -> list[str]:
 def list_schedulers() -> None:
     """List the schedulers, and what a scenario must have so that each one is itself."""
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     table = plain_table("scheduler", "summary", "needs", texts=3)
@@ -149,7 +149,6 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
     from gpusched_env.baselines import BASELINES
     from gpusched_env.baselines.domains import NEEDS
     from gpusched_env.simulator import PLACEMENT_RULES
-    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     if name not in BASELINES:

@@ -116,11 +116,11 @@ def run(
 
 
 def ignored(results: Sequence[RunResult]) -> list[str]:
-    """Return what was ignored of the demands of jobs, and assumed of their run times, in lines.
+    """Return what was ignored of the demands of jobs, assumed of their run times, and given up, in lines.
 
     What was dropped is printed before the runs.
     """
-    lines = (line for result in results for line in result.told if line.startswith(("ignored", "assumed")))
+    lines = (line for result in results for line in result.told if line.startswith(("ignored", "assumed", "given up")))
     return list(dict.fromkeys(lines))
 
 

@@ -60,27 +60,15 @@ def _seeds(track: Track, log: Path | None) -> str:
 @leaderboard_app.add("show", tables=True)
 def show_track(
     name: Annotated[str, typer.Argument(help="Track (gpusched leaderboard list).", metavar="NAME")],
-    log: LogOption = None,
 ) -> None:
-    """Rank the entries of a track that the package has, and tell why other registered schedulers have no entry."""
+    """Rank the entries of a track that the package has."""
     from gpusched_env.leaderboard import get_track
-    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
     from gpusched_env.leaderboard.standings import shipped_standings, track_tables
 
     track = get_track(name)
     for ranking in track_tables(shipped_standings(track), track, brief=True):
         marked, title = _marked(ranking), f"{track.name}: {ranking.caption.removeprefix('Recomputed: ')}"
         show(marked, title, "* reads true run times" if any(row.cells[1].notes for row in marked.rows) else "")
-    table = plain_table("track", "entries", "kB", "without", "why", texts=1)
-    for column in (3, 4):
-        table.columns[column].justify = "left"
-    path = baseline_file(FOLDER, track.name)
-    counted = [track.name, str(len(read_results(path)[1])), f"{path.stat().st_size / 1000:,.0f}"]
-    absence = track.absence(log)
-    for reason, names in ({absence: []} if absence else absent(track.problem(log)) or {"": []}).items():
-        table.add_row(*counted, Text(", ".join(names)), Text(reason))
-        counted = ["", "", ""]
-    show(table)
 
 
 def _marked(ranking: Table) -> Table:

@@ -195,6 +195,7 @@ def clear_lease(sim: Run, number: int) -> None:
 def give_back(sim: Run, replica: int) -> None:
     """Free the seats and the row of a replica, and those of its GPUs that no other gang holds."""
     w = sim.world
+    recovers = w["recovers"] > 0
     seat = sim.replicas[replica]["first_gpu"]
     while seat >= 0:
         following = sim.gpu_next[seat]
@@ -212,7 +213,7 @@ def give_back(sim: Run, replica: int) -> None:
             sim.free[node] += 1
             sim.free[rack_place(sim, node)] += 1
             w["free_gpus"] += 1
-        if is_down(sim, gpu):
+        if recovers and is_down(sim, gpu):
             mark_gpu(sim, gpu, FREE, UNUSABLE, -1)
         seat = following
     w["returns"] += 1
@@ -451,15 +452,16 @@ def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
     r["lease_s"] = np.inf
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
-    r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
-    again = w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"] and job["first_start_s"] != np.inf
-    if w["recovers"] and sim.recovery[row]["failed"]:
+    again = False
+    if job["first_start_s"] == np.inf:
+        r["since_s"] = w["clock_s"] + w["start_s"]
+        if w["latencies"]:
+            r["since_s"] += sim.latencies[row]
+    elif w["recovers"] and sim.recovery[row]["failed"]:
         r["since_s"] = w["clock_s"] + w["recovery_s"]
-        again = False
-    if again:
-        r["since_s"] = w["clock_s"] + w["restart_all_s"]
-    if w["latencies"] and job["first_start_s"] == np.inf:
-        r["since_s"] += sim.latencies[row]
+    else:
+        again = w["restart_all_s"] >= 0.0 and job["last_stop_s"] == w["clock_s"]
+        r["since_s"] = w["clock_s"] + (w["restart_all_s"] if again else w["restore_s"])
     if taken > gang:
         r["since_s"] += w["merge_s"]
     if w["reshard_s"] > 0.0:

@@ -75,20 +75,17 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
 def lend(sim: Run, replica: int, value: int) -> int:
     """Write ``value`` as the holder of the GPUs that only this replica holds; return the number of these GPUs.
 
-    GPUs of nodes that are down stay as they are.
-
-    The value FREE marks the GPUs as free; the number of the replica makes it their holder again.
+    The value FREE marks the GPUs as free; the number of the replica makes it their holder again. GPUs of nodes that are
+    down stay as they are.
     """
     change = 1 if value == FREE else -1
+    recovers = sim.world["recovers"] > 0
     lent = 0
     seat = sim.replicas[replica]["first_gpu"]
     while seat >= 0:
         gpu = seat % sim.world["gpus"]
-        if (
-            seat == gpu
-            and not is_down(sim, gpu)
-            and (sim.world["gpu_jobs"] == 1 or sim.holder[gpu + sim.world["gpus"]] == FREE)
-        ):
+        alone = seat == gpu and (sim.world["gpu_jobs"] == 1 or sim.holder[gpu + sim.world["gpus"]] == FREE)
+        if alone and not (recovers and is_down(sim, gpu)):
             node = sim.gpu_node[gpu]
             sim.holder[gpu] = value
             sim.free[node] += change

@@ -115,6 +115,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("recovers", "<i8"),  # 1 = gangs may fail, or checkpoints of running gangs take time (``recovery``)
         ("fails", "<i8"),  # number of times that a gang has failed so far
         ("down_gpus", "<i8"),  # [GPU] that no gang holds, on nodes that are down
+        ("meters", "<i8"),  # number of meters of energy; 0 = none runs
+        ("reshard_s", "<f8"),  # [s] without progress, besides, if a gang goes on with another plan
         ("detection_s", "<f8"),  # [s] for which a gang holds its GPUs after a crash
         ("recovery_s", "<f8"),  # [s] without progress when a gang resumes after a failure
         ("leaving", "<i8"),  # 1 = a reservation has closed nodes just now, so gangs may have to leave
@@ -123,7 +125,6 @@ WORLD_DTYPE: Final = whole_lines(
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
-        ("reshard_s", "<f8"),  # [s] without progress, besides, if a gang goes on with another plan
         ("restart_all_s", "<f8"),  # [s] without progress after the restart of all gangs; < 0 = there is none
         ("calm", "<i8"),  # count of what had happened when all gangs restarted last; -1 = a scheduler lets them restart
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
@@ -150,7 +151,6 @@ WORLD_DTYPE: Final = whole_lines(
         ("nic_depth_s", "<f8"),  # [s] of the pipeline on several
         ("planned", "<i8"),  # 1 = some gang has a plan
         # energy (core/metering.py)
-        ("meters", "<i8"),  # number of meters; 0 = none runs
         ("sleep_after_s", "<f8"),  # [s] inf = machines never sleep
         ("sleep_w", "<f8"),  # [W] of a GPU of a machine that sleeps
         ("wake_j", "<f8"),  # [J] of a machine that wakes

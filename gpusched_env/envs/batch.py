@@ -17,17 +17,21 @@ from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.env_arrays import CONFIG_DTYPE, SLOT_ACTION_DTYPE, UNSEEN, BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import class_table, link_table
 from gpusched_env.envs.observation.machines import TIER_LINKS_COLUMNS
+from gpusched_env.envs.observation.outlook import OUTLOOK_S, outlook_table
 from gpusched_env.envs.observation.registry import Shown, arrays_shown
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.slots import KEPT
-from gpusched_env.envs.step import DRAIN, LATE, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
+from gpusched_env.envs.step import DRAIN, LATE, NO_ACTION, OVER, REFUSED, RESUME, SKIP, STOPPED, step_all
 from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
 from gpusched_env.envs.windows import WINDOW_ORDERS, Windows
 from gpusched_env.errors import GpuschedError
+from gpusched_env.prediction import LEVELS, STARTS_S, History
+from gpusched_env.prediction.history import CLASSES
 from gpusched_env.problem.cluster import TIERS
 from gpusched_env.problem.instance import Instance
+from gpusched_env.simulator import Simulation
 from gpusched_env.support.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
@@ -88,6 +92,7 @@ class Batch:
             ),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
+            "level_begins_s": STARTS_S if windows.predictor else np.empty(0),
             "array_numbers": np.array([arrays[name].number for name in self._shapes], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
@@ -121,6 +126,10 @@ class Batch:
             "places": len(run.free),
             "tree": tenants + 1 if tenants else 0,
             "tenant_jobs": len(run.jobs) if tenants else 0,
+            "levels_of_time": LEVELS if windows.predictor else 0,
+            "outlooks": 1 + CLASSES if windows.predictor else 0,
+            "outlook_columns": OUTLOOK_S,
+            "predicted_jobs": len(run.jobs) if windows.predictor else 0,
             "arrays": len(self._shapes),
             "array_rows": sum(map(self._rows_of, self._shapes)),
             "block": sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0,
@@ -146,8 +155,10 @@ class Batch:
     def bind(self, runs: Sequence[Run]) -> None:
         """Use other runs from now on, whose arrays are at least as large as those of the runs before."""
         arrays = self.arrays
-        kept = arrays.seen_free.shape[1], arrays.classes.shape[1], arrays.leaf.shape[1]
-        jobs = len(runs[0].jobs) if self._windows.tenant_window else 0
+        jobs_of = arrays.leaf if self._windows.tenant_window else arrays.outlook_of
+        kept = arrays.seen_free.shape[1], arrays.classes.shape[1], jobs_of.shape[1]
+        reads_jobs = self._windows.tenant_window or self._windows.predictor
+        jobs = len(runs[0].jobs) if reads_jobs else 0
         if (len(runs[0].free), runs[0].paces.shape[0], jobs) != kept:
             self.arrays = self._allocated(runs)
             for name in arrays.own:
@@ -178,6 +189,7 @@ class Batch:
             actions=self.actions,
         )
         self.play = self.player(0, len(runs))
+        self._histories: list[History | None] = [None] * len(runs)  # each begins anew, and learns the same again
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
 
@@ -243,6 +255,7 @@ class Batch:
             arrays.tenants[b] = 0
             arrays.tenants["parent"][b] = NO_TENANT
             arrays.tenants[b, : len(table)], arrays.leaf[b, : len(leaf)] = table, leaf
+        self._histories[b] = None
         self._set_rows(b, {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)})
         self._mark_unwritten(b)
         arrays.scales[b] = [COMPONENTS[name].scale(instance) for name in self.names]
@@ -263,6 +276,35 @@ class Batch:
         for values in self.observations.values():
             values[target] = values[source]
         self._set_rows(target, self._rows[source])
+        self._histories[target] = None
+
+    def foresee(self, b: int, simulation: Simulation) -> bool:
+        """Learn what has ended in environment ``b``; return whether its observation must be written again."""
+        history, arrays, world = self._histories[b], self.arrays, simulation.arrays.world
+        if history is None:
+            history = self._histories[b] = History(simulation.instance, self._windows.predictor)
+            arrays.limits_s[b, : len(simulation.instance.workload)] = history.known.limit_s
+            arrays.outlook_s[b] = outlook_table(history.shares)
+        elif history.heard == (world["next_arrival"], world["finished"]):
+            return False
+        revision = history.revision
+        history.follow(simulation.arrays)
+        arrays.outlook_of[b, : len(history.class_of)] = history.class_of
+        if history.revision != revision:
+            arrays.outlook_s[b] = outlook_table(history.shares)
+        return True
+
+    def forget(self, b: int) -> None:
+        """Learn again what has ended in environment ``b``, which has gone back to an earlier state."""
+        self._histories[b] = None
+
+    def write_again(self, these: Sequence[int]) -> None:
+        """Write mask and observation of some environments again; all else stays as it is."""
+        refused = self.episodes["is_refused"].copy()
+        self.actions[:] = SKIP
+        self.actions[these] = NO_ACTION
+        self.play()
+        self.episodes["is_refused"] = refused
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.

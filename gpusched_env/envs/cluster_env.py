@@ -174,6 +174,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     limits : a start or a resize by which a tenant, or one above it, would hold more GPUs than it may (its field
         ``most``, or quota + ``borrow`` if that is less) is infeasible; the play after the step limit obeys limits, too
     more_actions : registered actions about the jobs in the slots (gpusched_env.envs.actions)
+    predictor : predictor of run times (gpusched_env.prediction) whose outlook the observation shows; "" = none
     reward : name of a reward component, or weights of several
     refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action

@@ -113,7 +113,10 @@ class Encoder:
         self._is_taken = False
         self._action[0] = action
         bits = self._play()
-        return bits != 0 and self.batch.finish_step(bits, self._drain)
+        over = bits != 0 and self.batch.finish_step(bits, self._drain)
+        if self.windows.predictor and self.batch.foresee(0, self.simulation):
+            self.batch.write_again([0])
+        return over
 
     def take(self) -> tuple[Observation, np.ndarray]:
         """Return the observation and the mask, int8 [actions], in fresh arrays."""
@@ -140,6 +143,7 @@ class Encoder:
         row = self.batch.row[0]
         self.batch.arrays.storage[0] = state
         self.batch.row[0] = row
+        self.batch.forget(0)
         self._is_taken = True  # nothing has been written to that row yet
 
     def exceeds_limits(self, job: int) -> bool:

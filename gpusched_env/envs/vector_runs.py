@@ -115,6 +115,10 @@ class VectorRuns:
                 self._drain(b)
             self.batch.actions[:] = np.where(stopped, RESUME, SKIP)
             bits = self._drive() | bits & (DRAIN | OVER | LATE)
+        if self._singles[0].windows.predictor:
+            this = self.batch
+            again = [b for b, simulation in enumerate(self.simulations) if this.foresee(b, simulation)]
+            this.write_again(again)
         if bits & DRAIN:
             world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]
             full = (2 * world["events"] > events) | (2 * world["event_gpus"] > gpus)

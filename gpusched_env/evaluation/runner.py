@@ -200,7 +200,7 @@ def result_of(
         spec=spec or None,
         wall_s=wall_s,
         log=log if task.keep_log else None,
-        caveats=_desk.caveats(task, instance),
+        caveats=_desk.caveats(task, instance) | scheduler.notes,
         name=task.name or name,
         outside=outside_domain(scheduler, instance, spec or None),
     )

@@ -21,6 +21,7 @@ from gpusched_env.leaderboard.entry import About, Entry, Player, Run
 from gpusched_env.leaderboard.replaying import Budget, Limited, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import COLUMNS, DEADLINE_COLUMNS, TENANT_COLUMNS, lower_bounds
+from gpusched_env.prediction import PREDICTORS
 from gpusched_env.problem.instance import Instance, SchedulerInfo
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.simulator import Scheduler
@@ -114,7 +115,7 @@ def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
         return False
     scheduler = make_scheduler(name)
     estimator = parameters.get("estimator")
-    if isinstance(scheduler, EstimatingScheduler) and estimator in ESTIMATORS:
+    if isinstance(scheduler, EstimatingScheduler) and estimator in (*ESTIMATORS, *PREDICTORS):
         scheduler = make_scheduler(name, estimator=estimator)
     return scheduler.clairvoyant
 

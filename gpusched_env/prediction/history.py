@@ -8,10 +8,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.state import FINISHED, REFUSED, Run
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.prediction.known import Known
 from gpusched_env.prediction.levels import LEVELS, counts_of, levels_of, normalised
-from gpusched_env.prediction.predictors import PREDICTORS
+from gpusched_env.prediction.predictors import find_predictor
 from gpusched_env.problem.instance import Instance
 
 CLASSES: Final = 14  # ranges of predictions, with equal numbers of ended jobs
@@ -43,20 +42,20 @@ class History:
     shares : float64 [1 + CLASSES, LEVELS], distribution of the run times of each class
     revision : number of times that the distributions have changed
     trusted : whether the predictor is in use
+    given_up : number of jobs that were submitted while it was not
     """
 
     def __init__(self, instance: Instance, predictor: str, prior: np.ndarray | None = None) -> None:
-        if predictor not in PREDICTORS:
-            raise SchedulerError(unknown_name("predictor", predictor, PREDICTORS))
         self.known = Known.of(instance.workload)
-        self.predictor = PREDICTORS[predictor](self.known)
+        self.predictor = find_predictor(predictor)(self.known)
         jobs = len(instance.workload)
         self._prior = normalised(np.ones(LEVELS) if prior is None else prior)
         self.predicted_s = np.full(jobs, math.nan)
         self.class_of = np.zeros(jobs, np.int32)
         self.shares = np.tile(self._prior, (1 + CLASSES, 1))
-        self.revision, self.trusted = 0, True
+        self.revision, self.trusted, self.given_up = 0, True, 0
         self._cuts = np.empty(0)
+        self.heard = (-1, -1)  # arrivals and ends at the last call of :meth:`follow`
         self._present = np.empty(0, np.int64)  # rows that have been predicted and have not ended
         self._arrived, self._next = 0, _FIRST
         self._rows: list[int] = []  # that have ended, in this order
@@ -67,6 +66,7 @@ class History:
     def follow(self, sim: Run) -> None:
         """Take up what has arrived and ended since the last call."""
         jobs, arrived = sim.jobs, int(sim.world["next_arrival"])
+        self.heard = (arrived, int(sim.world["finished"]))
         rows = np.append(self._present, np.arange(self._arrived, arrived))
         status = jobs["status"][rows]
         left = (status == FINISHED) | (status == REFUSED)
@@ -75,13 +75,20 @@ class History:
         changes += [(float(jobs["finish_s"][row]), 1, row) for row in ended.tolist()]
         for _, ends, row in sorted(changes):
             if ends:
-                self._end(row, float(jobs["service_s"][row]), bool(jobs["remaining"][row] > 0.0))
+                self.end(row, float(jobs["service_s"][row]), bool(jobs["remaining"][row] > 0.0))
             else:
-                self.predicted_s[row] = self.predictor.predict(row)
-                self.class_of[row] = self._classes(self.predicted_s[row : row + 1])[0]
+                self.arrive(row)
         self._present, self._arrived = rows[~left], arrived
 
-    def _end(self, row: int, run_time_s: float, killed: bool) -> None:
+    def arrive(self, row: int) -> None:
+        """Predict the next job."""
+        self._arrived = row + 1
+        self.predicted_s[row] = self.predictor.predict(row)
+        self.class_of[row] = self._classes(self.predicted_s[row : row + 1])[0]
+        self.given_up += not self.trusted
+
+    def end(self, row: int, run_time_s: float, killed: bool) -> None:
+        """Learn that a job has ended."""
         self._watch(row, run_time_s)
         self._rows.append(row)
         self._run_times_s.append(run_time_s)
@@ -122,7 +129,7 @@ class History:
         self._classify()
 
     def _classify(self) -> None:
-        self.class_of[: self._arrived] = self._classes(self.predicted_s[: self._arrived])
+        self.class_of[:] = self._classes(self.predicted_s)
 
     def _classes(self, predicted_s: np.ndarray) -> np.ndarray:
         classes = 1 + np.searchsorted(self._cuts, predicted_s, side="right")

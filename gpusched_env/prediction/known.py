@@ -13,14 +13,15 @@ UNKNOWN: Final = -1
 # Column -> attributes of a workload; the first that the workload has is taken.
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "user": ("user",),
-    "account": ("account", "group", "organization"),
-    "name": ("name", "job_name"),
-    "queue": ("queue", "partition", "virtual_cluster", "tenant"),
+    "account": ("account", "namespace", "organization"),
+    "name": ("name", "experiment", "model", "type"),  # or a template: what it trains, its kind
+    "queue": ("queue", "cluster_queue", "partition", "virtual_cluster", "tenant"),
 }
+_UNTOLD: Final = ("", str(UNKNOWN))
 
 
 class Known(NamedTuple):
-    """Columns over the jobs of a workload. Texts are numbered in their order; UNKNOWN = the job does not tell.
+    """Columns over the jobs of a workload. Texts are numbered in the order of their first jobs; UNKNOWN = not told.
 
     Attributes
     ----------
@@ -48,12 +49,19 @@ class Known(NamedTuple):
         numbers = {column: numbers for column, (numbers, _) in columns.items()}
         return cls(jobs["arrival_s"], jobs["gpus"], jobs["estimate_s"], **numbers, names=columns["name"][1])
 
+    def up_to(self, jobs: int) -> Known:
+        """Return the columns of the first jobs, and the names that they have."""
+        columns = {column: getattr(self, column)[:jobs] for column in self._fields if column != "names"}
+        return Known(**columns, names=self.names[: int(columns["name"].max(initial=UNKNOWN)) + 1])
+
 
 def _numbered(workload: Workload, attributes: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Number the texts of an attribute; empty texts are unknown."""
-    for attribute in attributes:
-        if attribute in workload.attributes:
-            texts, numbers = np.unique(np.asarray(workload.attributes[attribute]).astype(str), return_inverse=True)
-            empty = int(len(texts) > 0 and not texts[0])  # the empty text is the least
-            return (numbers - empty).astype(np.int32), tuple(texts[empty:].tolist())
-    return np.full(len(workload), UNKNOWN, np.int32), ()
+    """Number the texts of an attribute, so that later jobs change no number; empty texts and -1 are unknown."""
+    column = next((workload.attributes[name] for name in attributes if name in workload.attributes), None)
+    if column is None:
+        return np.full(len(workload), UNKNOWN, np.int32), ()
+    texts, first, which = np.unique(np.asarray(column).astype(str), return_index=True, return_inverse=True)
+    order = [at for at in np.argsort(first, kind="stable").tolist() if texts[at] not in _UNTOLD]
+    numbers = np.full(len(texts), UNKNOWN, np.int32)
+    numbers[order] = np.arange(len(order))
+    return numbers[which], tuple(texts[order].tolist())

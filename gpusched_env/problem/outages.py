@@ -144,11 +144,11 @@ def recovery_of(workload: Workload, rules: Semantics) -> Recovery:
     interval_s = _told(workload, CHECKPOINT_INTERVAL, rules.checkpoint_interval_s, SHORTEST_INTERVAL_S, math.inf)
     cost_s = _told(workload, CHECKPOINT_COST, rules.checkpoint_cost_s, 0.0, LATEST_S)
     lists: list[list[float]] = []
+    first = np.zeros(jobs + 1, np.int64)
     if FAILS_AFTER in workload.attributes:
         lists = [_numbers(workload, row, text) for row, text in enumerate(workload.attributes[FAILS_AFTER].tolist())]
+        first[1:] = np.cumsum([len(one) for one in lists])
     attempts = _told(workload, ATTEMPTS, 0.0, 0.0, 2.0**31)
-    first = np.zeros(jobs + 1, np.int64)
-    first[1 : len(lists) + 1] = np.cumsum([len(one) for one in lists])
     return Recovery(
         interval_s, np.where(np.isfinite(interval_s), cost_s, 0.0), first,
         np.array([seconds for one in lists for seconds in one], float), attempts.astype(np.int64),

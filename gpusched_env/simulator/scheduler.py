@@ -84,6 +84,11 @@ class Scheduler(ABC):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
     @property
+    def notes(self) -> dict[str, int]:
+        """What a user should know about the run that has ended: words -> number of jobs; "given up" begins them."""
+        return {}
+
+    @property
     def info(self) -> SchedulerInfo:
         """Name, parameters and clairvoyance, to store with every result."""
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)

@@ -16,6 +16,7 @@ from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.prediction.known import Known
 from gpusched_env.problem.cluster import MACHINE, Cluster
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.problem.outages import OUTAGE_DTYPE
@@ -213,6 +214,15 @@ class ClusterView:
     def estimate_s(self) -> np.ndarray:
         """float64 [s]: run time of each job that its user estimates; NaN = no estimate."""
         return self._column("estimate_s")
+
+    @property
+    def known(self) -> Known:
+        """What each job told when it was submitted: user, account, name, queue, requested run time."""
+        return self._all_known.up_to(self.arrived)
+
+    @cached_property
+    def _all_known(self) -> Known:
+        return Known.of(self._simulation.instance.workload)
 
     @property
     def skew(self) -> np.ndarray:

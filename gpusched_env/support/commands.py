@@ -1,4 +1,4 @@
-"""Commands whose options are the fields of dataclasses; old names say where they went."""
+"""Commands whose options are the fields of dataclasses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, get_args, get_origin
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import (
@@ -36,36 +36,6 @@ from gpusched_env.support.users_lines import WHOLE, users_frames
 
 USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
 UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]  # of the copy of click that this Typer uses
-# Old option -> the new one, in every command that has the new one
-RENAMED: Final = {
-    "--out": "--output",
-    "--csv": "--output",
-    "--report": "--output",
-    "--policies": "--schedulers",
-    "--policy": "--scheduler",
-    "--baselines": "--schedulers",
-    "--log": "--workload",
-    "--training-seeds": "--seeds",
-}
-# Old command, or option of a command -> the new one
-MOVED: Final = {
-    "tenants": "scenarios tenants",
-    "export": "traces export",
-    "pseudonymise": "traces pseudonymise",
-    "agents describe": "agents show",
-    "leaderboard tracks": "leaderboard list",
-    "twin fit --slurm-conf": "twin slurm-conf",
-}
-GONE: Final = {  # out of the package
-    "traces fit-profiles": "python -m studies.profile_tables, in a clone",
-    "traces table": "python -m studies.published_tables, in a clone",
-    "reproduce dally-cells": "python -m studies.delay_timers, in a clone",
-    "dataset": "python -m tools datasets, in a clone",
-    "agents dataset": "python -m tools datasets, in a clone",
-    "twin calibration": "python -m tools calibration, in a clone",
-    "leaderboard build": "python -m tools site, in a clone",
-    "leaderboard baselines": "python -m tools entries, in a clone",
-}
 # Option with which a command prints its tables as data -> their text
 FORMATS: Final[dict[str, Callable[[list[Shown]], str]]] = {
     "json": in_json, "latex": in_latex, "markdown": in_markdown,
@@ -106,7 +76,7 @@ def _exit(text: str) -> typer.Exit:
 
 
 class Command(TyperCommand):
-    """A command whose options are made when they are asked for, and that tells errors and old options in one line."""
+    """A command whose options are made when they are asked for, and that tells errors in one line."""
 
     function: ClassVar[Function]
 
@@ -131,10 +101,7 @@ class Command(TyperCommand):
         self.params, self.callback = command.params, command.callback
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; refuse old options by their new names."""
-        path = ctx.command_path.split(" ", 1)[-1]  # the line begins with the program
-        if args and (old := f"{path} {args[0]}") in GONE:
-            raise GpuschedError(f"gpusched {old} is now {GONE[old]}")
+        """Parse the arguments."""
         parameters = self.get_params(ctx)
         names = {name for parameter in parameters for name in parameter.opts}
         lists = {name for parameter in parameters for name in parameter.opts if parameter.metavar == LIST}
@@ -142,11 +109,6 @@ class Command(TyperCommand):
             return super().parse_args(ctx, _joined(args, lists))
         except UsageError as error:
             error.message = error.message.replace("Value error, ", "")  # of Typer's own library
-            old = getattr(error, "option_name", "")
-            if (moved := MOVED.get(f"{path} {old}")) is not None:
-                raise GpuschedError(f"gpusched {path} {old} is now gpusched {moved}") from error
-            if RENAMED.get(old) in names and old not in names:
-                raise GpuschedError(f"{path}: {old} is now {RENAMED[old]}") from error
             if "extra argument" in str(error) and "--output" in names:
                 error.message += "; --output names the file of the results"
             raise
@@ -173,23 +135,6 @@ def _joined(args: list[str], lists: set[str]) -> list[str]:
     return found
 
 
-class Group(TyperGroup):
-    """A group of commands that also finds old commands, and says where they went."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command."""
-        path = " ".join([*ctx.command_path.split()[1:], args[0]])
-        if path in GONE:
-            raise _exit(f"gpusched {path} is now {GONE[path]}")
-        if path not in MOVED:
-            return super().resolve_command(ctx, args)
-        print(f"gpusched: gpusched {path} is now gpusched {MOVED[path]}", file=sys.stderr)
-        command: Any = ctx.find_root().command
-        for word in MOVED[path].split():
-            command = command.commands[word]
-        return command.name, command, args[1:]
-
-
 class Commands(typer.Typer):
     """A group of commands whose options are flattened dataclasses.
 
@@ -200,7 +145,6 @@ class Commands(typer.Typer):
 
     def __init__(self, help: str) -> None:
         super().__init__(
-            cls=Group,
             help=help,
             no_args_is_help=True,
             pretty_exceptions_enable=False,

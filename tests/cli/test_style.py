@@ -6,7 +6,6 @@ import ast
 import inspect
 import json
 import re
-import runpy
 import shlex
 import subprocess
 import sys
@@ -17,12 +16,13 @@ from typing import Any
 import pytest
 import typer
 from code_blocks import blocks_of
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 import gpusched_env.cli
 from gpusched_env.cli import app, reproducing
 from gpusched_env.evaluation import evaluate
-from gpusched_env.support.commands import GONE, MOVED, RENAMED, Command, Group
+from gpusched_env.support.commands import Command
 from studies.reproduce import command
 from tests.docs.test_code import PAGES
 
@@ -74,7 +74,7 @@ def shows_tables(function: Any) -> bool:
 
 
 def test_every_group_that_holds_named_things_lists_and_shows_them() -> None:
-    groups = {path[0]: set(command.commands) for path, command in tree() if isinstance(command, Group) and path}
+    groups = {path[0]: set(command.commands) for path, command in tree() if isinstance(command, TyperGroup) and path}
     assert groups.keys() >= HOLDS_NAMES
     for name in HOLDS_NAMES:
         assert {"list", "show"} <= groups[name], name
@@ -100,59 +100,10 @@ def test_a_command_has_the_names_of_options_that_all_have(path: str) -> None:
     assert ("--json" in found) == shows_tables(inspect.unwrap(command.function))
 
 
-def test_old_names_of_commands_work_and_say_where_they_went() -> None:
-    for old, new in MOVED.items():
-        told = gpusched(*old.split(), "--help")
-        assert told.stderr == f"gpusched: gpusched {old} is now gpusched {new}\n"
-        if "--" in old:  # an option that has become a command
-            assert (told.exit_code, told.stdout) == (2, "")
-        else:  # it does what the new one does
-            shown = gpusched(*new.split(), "--help")
-            assert (told.exit_code, told.stdout.splitlines()[2:]) == (0, shown.stdout.splitlines()[2:])
-        assert new in COMMANDS
-        assert old not in COMMANDS
-
-
-def test_a_command_that_left_the_package_says_where_it_went() -> None:
-    for old, new in GONE.items():
-        told = gpusched(*old.split(), "gavel", "a.json", "--output", "b.json")
-        assert (told.exit_code, told.stdout, told.stderr) == (2, "", f"gpusched: gpusched {old} is now {new}\n")
-    with pytest.raises(SystemExit, match=r"is now python -m tools\.portability, in a clone"):
-        runpy.run_module("gpusched_env.portability", run_name="__main__")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("leaderboard submit --scheduler fifo --track slo-v0 --out a.entry.xz", "--out is now --output"),
-        ("leaderboard verify a.entry.xz --log log.csv", "--log is now --workload"),
-        ("twin fit slurm:log.txt --out twin.json", "--out is now --output"),
-        ("twin compare twin.json --policies fifo", "--policies is now --schedulers"),
-        ("twin compare twin.json --csv out.csv", "--csv is now --output"),
-        ("twin compare twin.json --log slurm:log.txt", "--log is now --workload"),
-        ("twin forecast --snapshot now.json --history slurm:log.txt --policy slurm", "--policy is now --scheduler"),
-        ("traces read philly:log.csv --report dropped.csv", "--report is now --output"),
-    ],
-)
-def test_old_names_of_options_say_where_they_went(words: str, told: str) -> None:
-    result = gpusched(*words.split())
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert re.fullmatch(rf"gpusched: {' '.join(words.split()[:2])}: {told}\n", result.stderr)
-    assert told.split(maxsplit=1)[0] in RENAMED
-
-
 def test_a_file_without_option_is_told_the_option() -> None:
     told = gpusched("twin", "slurm-conf", "twin.json", "--conf", "c.conf", "--output", "a.conf", "b.conf")
     assert told.exit_code == 2
     assert "--output names the file" in " ".join(told.stderr.replace("│", "").split())
-
-
-def test_training_has_the_same_style() -> None:
-    pytest.importorskip("torch")
-    told = gpusched("train", "--baselines", "fifo")
-    assert told.exit_code == 2
-    assert "--baselines is now --schedulers" in told.stderr
-    assert "--training-seeds is now --seeds" in gpusched("train", "--training-seeds", "3").stderr
 
 
 def test_seeds_are_a_number_or_a_range_and_seed_is_one(tmp_path: Path) -> None:

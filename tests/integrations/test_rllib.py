@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("ray.rllib", reason='RLlib pins Gymnasium: pip install -c constraints-rllib.txt ".[rllib]"')
 import ray
 
+from examples.rllib_ppo import ppo_config
 from gpusched_env.errors import GpuschedError
-from gpusched_env.integrations.rllib import ppo_config
 
 OPTIONS: dict[str, Any] = {"scenario": "tiny-v1", "queue_window": 6, "running_window": 2}
 

@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from examples.tianshou_masks import Masked
 from gpusched_env.errors import GpuschedError
-from gpusched_env.integrations.tianshou import Masked
 
 OPTIONS: dict[str, Any] = {"id": "gpusched/Cluster-v0", "scenario": "tiny-v1", "queue_window": 6, "running_window": 2}
 

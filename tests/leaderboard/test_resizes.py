@@ -9,7 +9,6 @@ from entry_case import told, with_decisions
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard import record, replay
-from gpusched_env.leaderboard.baseline_entries import misfits
 from gpusched_env.leaderboard.tracks import Track
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -17,6 +16,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Preempt, Resize, Scheduler, Start, simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
+from tools.leaderboard.left_out import misfits
 
 
 def two_jobs() -> Instance:

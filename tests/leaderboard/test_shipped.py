@@ -10,12 +10,13 @@ from gpusched_env.agents.cards import NETWORK_KIND, read_card, shipped_agents
 from gpusched_env.baselines import BASELINES
 from gpusched_env.event_log import REFUSE
 from gpusched_env.leaderboard import TRACKS, Entry, get_track, verify
-from gpusched_env.leaderboard.baseline_entries import FOLDER, LEFT_OUT, absent, agents_of, shipped_entries
+from gpusched_env.leaderboard.baseline_entries import FOLDER, shipped_entries
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.scoring import worse
 from gpusched_env.leaderboard.standings import shipped_standings
 from gpusched_env.leaderboard.verifying import check_claims, verify_run
 from tools.leaderboard.baselines import fitting
+from tools.leaderboard.left_out import LEFT_OUT, absent, agents_of
 
 ENTRIES = shipped_entries()
 WHOLE = (

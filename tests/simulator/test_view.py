@@ -16,10 +16,13 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
+from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import (
     ClusterView,
     Decision,
+    Outcome,
     Scheduler,
+    Simulation,
     rule_number,
 )
 
@@ -73,3 +76,21 @@ def test_weights_and_deadlines_of_users() -> None:
     words = dataclasses.replace(plain, attributes={"priority_weight": np.array(["high", "low"])})
     with pytest.raises(GpuschedError, match=r"priority_weight: could not convert string to float.*give numbers"):
         ClusterView(begin(Instance(Cluster.parse("1x4"), words))).told("priority_weight", 1.0)
+
+
+def test_a_view_shows_what_jobs_told_and_nothing_of_later_jobs() -> None:
+    scenario = get_scenario("philly-64-v1")
+    workload = dataclasses.replace(scenario.workload, jobs=60, parameters={"users": 20})
+    simulation = Simulation(dataclasses.replace(scenario, workload=workload).instance(1))
+    told = simulation.instance.workload.attributes
+    view = ClusterView(simulation)
+    for _ in range(200):
+        known = view.known
+        assert {len(column) for name, column in known._asdict().items() if name != "names"} == {view.arrived}
+        assert [known.names[name] for name in known.name] == told["name"][: view.arrived].tolist()
+        assert set(known.names) == set(told["name"][: view.arrived].tolist())
+        if simulation.advance() != Outcome.DECIDE:
+            break
+    assert view.arrived == 60
+    assert (known.account == -1).all()
+    assert np.isnan(known.limit_s).all()

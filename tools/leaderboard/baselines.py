@@ -12,20 +12,18 @@ from gpusched_env.baselines import BASELINES
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError, unknown_name
 from gpusched_env.leaderboard import Entry, make_entry
 from gpusched_env.leaderboard.baseline_entries import (
-    LEFT_OUT,
     Head,
     Problem,
     Result,
     about_of,
-    agents_of,
     baseline_file,
-    misfits,
     read_results,
 )
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import TENANT_COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.support.files import write_whole
+from tools.leaderboard.left_out import LEFT_OUT, agents_of, misfits
 
 # Metrics of a result beside the scored one; playing gives all others.
 SCORES: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job", *(column.name for column in TENANT_COLUMNS))

@@ -18,7 +18,7 @@ from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable import arrays, draws
 from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs, check_bounds
-from gpusched_env.traces.generators.calibration import Calibration, read_calibration
+from gpusched_env.traces.generators.calibration import read_calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
@@ -27,6 +27,7 @@ from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
 from gpusched_env.traces.generators.llm_jobs import llm_dev_jobs
 from gpusched_env.traces.generators.pollux_jobs import bsbf_jobs, pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
+from gpusched_env.traces.generators.users import RECURRENCE, plant_users
 
 MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite
 MOST_LOG_SIGMA: Final = 5.0  # the mean is then 3e5 medians
@@ -35,13 +36,27 @@ Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters);
 
 
 def calibrated(
-    rng: np.random.Generator, jobs: int, max_gpus: int | None = None, *, calibration: Calibration, **parameters: Any
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    *,
+    name: str,
+    users: int = 0,
+    theta: float = 10.0,
+    **parameters: Any,
 ) -> Workload:
-    """Draw jobs like those of a log.
+    """Draw jobs like those of the log ``name``.
 
-    The parameters are those of :func:`gpusched_env.traces.generators.bursty.bursty_jobs`.
+    ``users``, ``theta`` : as for :func:`gpusched_env.traces.generators.users.plant_users`; with users, jobs have the
+    attributes ``user``, ``virtual_cluster`` and ``name``. 0 = nobody submits them. Other parameters are those of
+    :func:`gpusched_env.traces.generators.bursty.bursty_jobs`.
     """
-    return Workload.from_columns(*bursty_jobs(rng, jobs, calibration, max_gpus, **parameters))
+    arrival_s, gpus, duration_s = bursty_jobs(rng, jobs, CALIBRATIONS[name], max_gpus, **parameters)
+    if not users:
+        return Workload.from_columns(arrival_s, gpus, duration_s)
+    planted = plant_users(rng, arrival_s, gpus, duration_s, RECURRENCE[name], int(users), theta)
+    drawn = Workload.from_columns(arrival_s, gpus, planted.duration_s)
+    return drawn.unchecked_replace(attributes=planted.attributes())
 
 
 @dataclass(frozen=True)
@@ -170,7 +185,7 @@ GENERATORS: Final[dict[str, Generator]] = {
     "poisson": poisson,
     "pollux": pollux_jobs,
     "ring-all-reduce": ring_all_reduce_jobs,
-    **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
+    **{name: partial(calibrated, name=name) for name in CALIBRATIONS},
 }
 # Generators that take the seed and reproduce the random streams of the published code
 SEEDED: Final = frozenset({"gavel"})
@@ -178,7 +193,7 @@ SEEDED: Final = frozenset({"gavel"})
 DEMANDS: Final = ("demand", "late_demand")
 # Generators that pass their keyword parameters on -> the function that receives them
 _HANDED_ON: Final = dict.fromkeys(CALIBRATIONS, bursty_jobs)
-_SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters", "seed"})
+_SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "name", "parameters", "seed"})
 
 
 def generator_parameters(name: str) -> dict[str, Any]:
@@ -190,7 +205,8 @@ def generator_parameters(name: str) -> dict[str, Any]:
     """
     if name not in GENERATORS:
         raise WorkloadError(unknown_name("generator", name, GENERATORS))
-    return dict(_defaults(_HANDED_ON.get(name, GENERATORS[name])))
+    handed_on = _defaults(_HANDED_ON[name]) if name in _HANDED_ON else {}
+    return handed_on | _defaults(GENERATORS[name])
 
 
 @cache

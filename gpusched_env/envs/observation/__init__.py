@@ -9,4 +9,5 @@ from gpusched_env.envs.observation import (  # noqa: I001
     sizes as sizes,
     tenants as tenants,
     groups as groups,
+    outlook as outlook,
 )

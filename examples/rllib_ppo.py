@@ -21,8 +21,6 @@ from torch import nn
 
 from gpusched_env.errors import GpuschedError
 
-__all__ = ["ppo_config"]
-
 WIDTH = 128  # default length of both hidden layers
 MASK = "action_mask"
 

@@ -13,8 +13,6 @@ from gymnasium import spaces
 
 from gpusched_env.errors import GpuschedError
 
-__all__ = ["Masked"]
-
 MASK: Final = "action_mask"
 
 
