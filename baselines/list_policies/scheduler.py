@@ -91,7 +91,8 @@ class ListScheduler(CompiledScheduler):
         """Predict, or refuse a claim that is missing, when it is read."""
         if own.source["estimator"] == PREDICTED:
             assert isinstance(self, EstimatingScheduler)
-            return self.predict(simulation, own)
+            self.predict(simulation, own)
+            return
         row = listed_policy.unclaimed(simulation.arrays, own)
         check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
 
