@@ -49,8 +49,9 @@ class Tobit(Fitted):
             number, total = (0, 0.0) if key is None else self._sums.get(key, (0, 0.0))
             means.append((total + PRIOR * means[-1]) / (number + PRIOR) if means else total / max(number, 1))
         limit_s = float(self.known.limit_s[row])
-        limit = means[0] if math.isnan(limit_s) else log(max(limit_s, LEAST_S))
-        return [1.0, limit, log(float(self.known.gpus[row])), *means]
+        limit = 0.0 if math.isnan(limit_s) else log(max(limit_s, LEAST_S)) - means[0]
+        steps = [narrow - wide for wide, narrow in zip(means, means[1:], strict=False)]
+        return [1.0, limit, log(float(self.known.gpus[row])), *steps]
 
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
         """Add ln x to the sums of the job's keys."""
