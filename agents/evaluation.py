@@ -120,10 +120,6 @@ def evaluate_agents(
 
     ``models`` has one per training seed; ``baselines`` None = :func:`default_baselines` and ``rivals``; ``random`` is
     always one; ``metric`` is the one for which the agents were trained.
-
-    Raises
-    ------
-    GpuschedError : ``report_seeds`` is below 1, or the scenario has fewer
     """
     seeds = chosen_seeds(scenario, report_seeds)
     instance = scenario.instance(seeds[0])

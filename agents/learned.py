@@ -60,10 +60,6 @@ class LearnedScheduler(Scheduler):
     tenant_window : number of tenants that it sees here; default 0 = as in training
     agent : name of an agent of the package, instead of a path; its card is the configuration
 
-    Raises
-    ------
-    SchedulerError : a file is missing, damaged, or does not belong to this version
-
     Notes
     -----
     An agent plays on clusters of any size. What it saw in training and the scenario does not show, such as GPU types,

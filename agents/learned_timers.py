@@ -41,10 +41,6 @@ class TimerNetwork:
     classes : [GPU] largest demand of each class but the last
     interval_s : time between two actions [s]
     about : provenance
-
-    Raises
-    ------
-    GpuschedError : the shapes of the layers do not fit
     """
 
     layers: Sequence[tuple[np.ndarray, np.ndarray]]
@@ -95,12 +91,7 @@ class TimerNetwork:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing or damaged, or its inputs are other ones
-        """
+        """Read a file that :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "a delay tuner") as (metadata, arrays):
             if metadata["inputs"] != list(INPUTS):
                 raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")

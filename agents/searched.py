@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, weights_of
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Scheduler
 
@@ -23,10 +20,6 @@ class SearchedRule(Scheduler):
     ----------
     agent : name of an agent of the package
     path : instead, a file that a search of ``studies/index_search`` has written
-
-    Raises
-    ------
-    SchedulerError : neither or both are given, or the file is missing or damaged
     """
 
     kind: ClassVar[str]  # for messages
@@ -43,12 +36,7 @@ class SearchedRule(Scheduler):
 
     @classmethod
     def playing(cls, rule: Any, **settings: Any) -> Self:
-        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields.
-
-        Raises
-        ------
-        SchedulerError : a setting is no field
-        """
+        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields."""
         own = ("agent", "path", "rule", "clairvoyant")
         known = [one.name for one in fields(cls) if one.name not in own and not one.name.startswith("_")]
         for name in settings:
@@ -70,12 +58,6 @@ class SearchedRule(Scheduler):
 
     @classmethod
     def load(cls, path: Path) -> Any:
-        """Read what :meth:`save` wrote."""
+        """Read a file that a search has written."""
         with checkpoint(path, cls.format, f"{'an' if cls.kind[0] in 'aeiou' else 'a'} {cls.kind}") as (_, stored):
             return weights_of(stored, cls.names)
-
-    @classmethod
-    def save(cls, path: Path, weights: Sequence[float], about: Mapping[str, Any]) -> None:
-        """Write weights, in the order of ``names``, with ``about`` as metadata."""
-        metadata = {"format": cls.format, "weights": list(cls.names), "about": dict(about)}
-        write_checkpoint(path, metadata, {"weights": np.array(weights)})

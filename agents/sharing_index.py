@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, weights_of
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.driver import BEGINS, NOTHING, START, Choice, policy
@@ -45,14 +44,9 @@ class SharingRule:
     gang: float = 0.0
     weights: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-    def save(self, path: Path, about: Mapping[str, Any]) -> None:
-        """Write the weights as ``.npz``, with ``about`` as metadata."""
-        metadata = {"format": FORMAT, "terms": list(TERMS), "about": dict(about)}
-        write_checkpoint(path, metadata, {"gang": np.array(self.gang), "weights": np.array(self.weights)})
-
     @classmethod
     def load(cls, path: Path) -> SharingRule:
-        """Read what :meth:`save` wrote."""
+        """Read a file that a search has written."""
         with checkpoint(path, FORMAT, "a sharing index") as (_, stored):
             return cls(float(stored["gang"]), weights_of(stored, TERMS))
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.baselines.elastic.granting import Grants, more
 from gpusched_env.baselines.elastic.sizes import SizingScheduler
@@ -92,16 +90,9 @@ class SizeWeights:
     keep: float = 0.0
     clairvoyant: bool = False
 
-    def save(self, path: Path, about: Mapping[str, Any]) -> None:
-        """Write the weights; ``about`` is their provenance: versions, scenario, seeds."""
-        values = dataclasses.asdict(self)
-        clairvoyant = values.pop("clairvoyant")
-        metadata = {"format": FORMAT, "weights": list(values), "clairvoyant": clairvoyant, "about": dict(about)}
-        write_checkpoint(path, metadata, {"weights": np.array(list(values.values()))})
-
     @classmethod
     def load(cls, path: Path) -> SizeWeights:
-        """Read what :meth:`save` wrote."""
+        """Read a file that a search has written."""
         with checkpoint(path, FORMAT, "the weights of a size index") as (metadata, stored):
             weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
             return cls(**weights, clairvoyant=metadata["clairvoyant"])

@@ -60,10 +60,6 @@ def check_teacher(spec: str, environment: ClusterEnv, seeds: Sequence[int]) -> N
 
     It plays some episodes by itself, and others in which it is asked only where the environment asks, and its decisions
     become actions. What it then hardly ever does, it does at other times, such as rounds, or in no window.
-
-    Raises
-    ------
-    SchedulerError : names what would not be taught
     """
     episodes = Episodes(environment, seeds, keep_logs=True)
     teachers = Teachers(spec, episodes, environment.windows)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
@@ -44,7 +44,7 @@ class TypeIndex(SearchedRule):
 
     @classmethod
     def load(cls, path: Path) -> tuple[dict[str, float], dict[str, float]]:
-        """Read the weights and the prices that :func:`save_weights` wrote."""
+        """Read weights and prices from a file that a search has written."""
         with checkpoint(path, FORMAT, "the weights of a type index") as (metadata, stored):
             weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
             return weights, dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
@@ -83,19 +83,3 @@ class TypeIndex(SearchedRule):
             best = int(np.argmin(np.where(can, indices[np.arange(len(jobs)), kinds], np.inf)))
             left[best] = False
             yield Start(int(jobs[best]), RULE)
-
-
-def save_weights(
-    path: Path, weights: Mapping[str, float], prices: Mapping[str, float], about: Mapping[str, Any]
-) -> None:
-    """Write the weights and the price of each GPU type.
-
-    Parameters
-    ----------
-    weights : of ``gang``, ``advantage`` and ``speed``
-    about : provenance: versions, scenario, seeds
-    """
-    metadata = {"format": FORMAT, "weights": list(weights), "types": list(prices), "about": dict(about)}
-    write_checkpoint(
-        path, metadata, {"weights": np.array(list(weights.values())), "prices": np.array(list(prices.values()))}
-    )

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.checking import AT_LEAST_0, check
-from gpusched_env.network.kway import start_beside
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
 
 GATES: Final = ("adadual", "one", "two")
@@ -91,3 +90,13 @@ class AdaSrsf(Scheduler):
             return False
         left = view.remaining_bytes(np.unique(beside[0]))
         return self.gate == "two" or all(start_beside(own, other, 1.0, self.alpha) for other in left.tolist())
+
+
+def start_beside(new_bytes: float, remaining_bytes: float, per_byte_s: float, penalty_s: float) -> bool:
+    """Return whether a new transfer should start at once beside the only transfer in flight (AdaDUAL).
+
+    Otherwise it should wait for the end of the transfer in flight. It should start at once if and only if
+    M_new < M_rem b / (2 (b + eta)), which minimises the sum of the two finish times. For M_new < M_rem, this sum is
+    b M_rem + (3b + 2 eta) M_new if the new transfer starts at once, and 2b M_rem + b M_new if it waits.
+    """
+    return new_bytes < remaining_bytes * per_byte_s / (2.0 * (per_byte_s + penalty_s))

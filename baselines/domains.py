@@ -30,10 +30,6 @@ def register_need(name: str, words: str, met: Callable[[Instance], bool]) -> Non
     """Register a need, which schedulers may then declare by its name.
 
     ``words`` say in tables what meets it, such as "several GPU types"; ``met`` tells whether a problem does.
-
-    Raises
-    ------
-    SchedulerError : the name is already in use
     """
     if name in NEEDS:
         raise SchedulerError(f"need {name!r} exists already; choose another name")
@@ -53,10 +49,6 @@ def needs_of(scheduler: Scheduler, spec: str | None = None) -> tuple[str, ...]:
     """Return the names of what a scheduler needs: those of its registered name, then those that it adds itself.
 
     Its registered name is the one that implies most of its parameters, or else the name in ``spec``.
-
-    Raises
-    ------
-    SchedulerError : it declares a need that is not registered
     """
     target = f"{type(scheduler).__module__}:{type(scheduler).__qualname__}"
     given = scheduler.parameters.items()

@@ -69,10 +69,6 @@ def register_scheduler(
     needs : what a problem must have so that the scheduler is itself, such as ("sharing",)
         (:data:`gpusched_env.baselines.domains.NEEDS`); the class may add more in its attribute ``needs``
     parameters : values of parameters of the class that the name implies
-
-    Raises
-    ------
-    SchedulerError : the name is already in use or contains a character that is not allowed, or a need is unknown
     """
     importlib.import_module("gpusched_env.baselines.domains").check_needs(needs, name)  # it imports this module
 
@@ -155,12 +151,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
 
 def split_name(text: str) -> tuple[str | None, str]:
-    """Return the name, None if there is none, and the spec of ``NAME=SPEC`` or ``SPEC``.
-
-    Raises
-    ------
-    SchedulerError : the name or the spec is empty
-    """
+    """Return the name, None if there is none, and the spec of ``NAME=SPEC`` or ``SPEC``."""
     match = _NAMED.fullmatch(text)
     if match is None:
         return None, text

@@ -20,12 +20,7 @@ _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!?=)\s*(.*?)\s*")
 
 
 def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -> Workload:
-    """Keep the jobs with ``start_s <= arrival < stop_s`` [s], and shift their arrivals so that the first is 0.
-
-    Raises
-    ------
-    WorkloadError : no job arrives in the window
-    """
+    """Keep the jobs with ``start_s <= arrival < stop_s`` [s], and shift their arrivals so that the first is 0."""
     arrival = workload.jobs["arrival_s"]
     none = f"no job arrives from {start_s:g} s to {stop_s:g} s; arrivals run from 0 s to {arrival.max():g} s"
     return _keep(workload, (arrival >= start_s) & (arrival < stop_s), none)
@@ -37,12 +32,7 @@ def first_jobs(workload: Workload, count: int) -> Workload:
 
 
 def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
-    """Drop the jobs that demand more than ``max_gpus`` GPUs; :func:`clip_gpus` shrinks their gangs instead.
-
-    Raises
-    ------
-    WorkloadError : every job demands more than ``max_gpus`` GPUs
-    """
+    """Drop the jobs that demand more than ``max_gpus`` GPUs; :func:`clip_gpus` shrinks their gangs instead."""
     none = f"every job demands more than max_gpus = {max_gpus}; raise it"
     return _keep(workload, workload.jobs["gpus"] <= max_gpus, none)
 
@@ -67,10 +57,6 @@ def where(workload: Workload, condition: str) -> Workload:
     ----------
     condition : ``virtual_cluster=6214e9,11cb48`` keeps the jobs of two virtual clusters. ``status!=Killed`` drops the
         killed jobs. Which attributes exist depends on the log: user, virtual_cluster, status, model and others
-
-    Raises
-    ------
-    WorkloadError : a malformed condition, an attribute that the workload lacks, or no job left
     """
     name, keep, values = split_condition(condition)
     if name not in workload.attributes:
@@ -95,10 +81,6 @@ def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
     A hash of seed and job id decides whether a job is kept. So sampling with a probability commutes with the filters by
     attribute and demand, and the sample of a lower probability is a subset of that of a higher one. The hash is
     SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
-
-    Raises
-    ------
-    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number of at least 2, or no job left
     """
     check_amount(amount)
     rank = _split_mix(workload.jobs["id"], seed)

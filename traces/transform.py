@@ -65,10 +65,6 @@ def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
     The run time, the estimate and the iterations of such a job are multiplied by gang size / ``max_gpus``. The batch
     per GPU does not change, so a job that is given by iterations processes the same number of samples in more, smaller
     iterations. It demands no number of nodes any more.
-
-    Raises
-    ------
-    WorkloadError : max_gpus below 1
     """
     if max_gpus < 1:
         raise WorkloadError(f"max_gpus is {max_gpus!r}: it must be a whole number of at least 1")

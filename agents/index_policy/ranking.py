@@ -68,9 +68,7 @@ def score_of(sim: Run, plan: IndexState, row: int) -> float:
     job = sim.jobs[row]
     number = job["replica"]
     score = index_of(sim, plan, row, level_of(plan, attained_s(sim, row)))
-    if number < 0:
-        return score - plan.aging[level_of(plan, sim.world["clock_s"] - job["last_stop_s"])]
-    if sim.replicas[number]["phase"] == CHECKPOINTING:
+    if number < 0 or sim.replicas[number]["phase"] == CHECKPOINTING:
         return score
     if sim.world["clock_s"] + TOLERANCE_S < keeps_until_s(sim, plan, number):
         return -math.inf
@@ -128,7 +126,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
     """Return when to decide next if no event comes [s]; inf = never.
 
     It is when progress takes the score of a running job above that of the first waiting job, or when a waiting job that
-    fits on the free GPUs accepts a wider placement. Aging of waiting jobs waits for the next event.
+    fits on the free GPUs accepts a wider placement.
     """
     w = sim.world
     now_s = w["clock_s"]

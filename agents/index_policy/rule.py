@@ -59,7 +59,6 @@ class IndexRule:
     prior: np.ndarray = field(default_factory=partial(np.ones, LEVELS))
     hold: float = 0.0
     least_run_s: float = 0.0
-    aging: float = 0.0
     patience_s: np.ndarray = field(default_factory=partial(np.zeros, (2, 2)))
     links_factor: float = 1.0
     move_factor: float = 1e6

@@ -34,7 +34,6 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
         gang=log2_gpus(instance),
         scores=scores_of(np.tile(rule.prior, (1 + CLASSES, 1))),
         class_of=np.zeros(jobs, np.int32),
-        aging=rule.aging * np.arange(len(STARTS_S)) / 3.0,
         widths=np.array([RULE_NUMBER[name] for name in WIDTHS], np.int32),
         patience_s=rule.patience_of(instance),
         tightest=instance.cluster.tightest_tier(instance.classes[:, 1]),
@@ -50,11 +49,11 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
 
 
 def predictor_for(workload: Workload) -> str:
-    """Return the predictor that uses most of what the jobs of a workload tell."""
+    """Return the predictor that did best on training windows with such columns."""
     known = Known.of(workload)
-    if (~np.isnan(known.limit_s)).any():
+    if not np.isnan(known.limit_s).all():
         return "limit"
-    return "recency" if (known.user >= 0).any() or (known.name >= 0).any() else "none"
+    return "quantile" if any((one >= 0).any() for one in (known.user, known.name, known.queue)) else "none"
 
 
 @dataclass
@@ -71,7 +70,7 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     Parameters
     ----------
     predictor : name of the predictor whose ranges are the classes; default empty = ``limit`` if jobs request run times,
-        ``recency`` if they tell users or names, otherwise ``none``
+        ``quantile`` if they tell users, names or queues, otherwise ``none``
 
     Notes
     -----

@@ -36,7 +36,6 @@ class IndexState(Walk):
     gang = array(np.float64, "classes")  # log2 of the gang size of each job class
     scores = array(np.float64, "ranges", "levels")  # log2 of the Gittins index [s], by the class of the history
     class_of = array(np.int32, "jobs")  # class of each job in the history
-    aging = array(np.float64, "levels")  # subtracted from the score of a job that has waited for so long
     widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first
     patience_s = array(np.float64, "classes", "widths")  # [s] for how long a waiting job accepts only such a placement
     tightest = array(np.int32, "classes")  # tightest tier that can hold a gang in the empty cluster

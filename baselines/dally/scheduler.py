@@ -108,10 +108,6 @@ class Dally(CompiledScheduler):
         without delay. Q4: statistics events delay the idle retry. Q5: pruning a history skips the sample after each
         removed one
 
-    Raises
-    ------
-    SchedulerError : a name is unknown, or a number is out of range
-
     Notes
     -----
     The network sensitivity Nw of a job is its compute seconds so far / its running seconds so far; 0 before the first

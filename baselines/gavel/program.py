@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.portable.keys import rounded_keys
+from gpusched_env.support.plugins import from_clone
 
 TINY: Final = 1e-9  # smaller shares count as 0
 # Relative amounts by which a held job may miss its level, tried in this order. Where levels differ much in size, the
@@ -20,6 +20,11 @@ SLACKS: Final = (TINY, 1e-8, 1e-7, 1e-6)
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
 TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
+
+
+def interior() -> Any:
+    """Return the programs of the published solver, which only reproduces stored outputs: it is in a clone."""
+    return from_clone("studies.reproduce.gavel_interior", "gavel:tie_break=interior")
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ class Program:
         if tie_break != INTERIOR:
             return self.most(np.zeros(self.shape), least)
         rows = sparse.vstack([self._base, -self.throughput])
-        inside = gavel_interior.inside(rows, np.concatenate([self._limits, -least]))
+        inside = interior().inside(rows, np.concatenate([self._limits, -least]))
         return None if inside is None else self._optimum(inside, 0.0, np.zeros(len(self.fastest), bool))
 
     def max_min(
@@ -144,7 +149,7 @@ class Program:
         rows = self._scaled(scale / unit, rises)
         limits = np.concatenate([self._limits, -held])
         if tie_break == INTERIOR:
-            inside = gavel_interior.highest_level(rows, limits)
+            inside = interior().highest_level(rows, limits)
             if inside is None:
                 return None
             return self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises)
@@ -162,8 +167,8 @@ class Program:
         return self._optimum(solution, value * unit, binding & rises)
 
     def least_finish_time_ratio(self, problem: Problem, alone_s: np.ndarray) -> Optimum | None:
-        """Finish-time fairness as one cone program, see :mod:`gpusched_env.baselines.gavel.interior`."""
-        found = gavel_interior.least_finish_time_ratio(problem, alone_s, self.throughput, self._base, self._limits)
+        """Finish-time fairness as one cone program, see ``studies/reproduce/gavel_interior.py``."""
+        found = interior().least_finish_time_ratio(problem, alone_s, self.throughput, self._base, self._limits)
         if found is None:
             return None
         count = self.throughput.shape[1]

@@ -10,10 +10,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.checking import FINITE, FINITE_OR_0, Range, check
-from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.policies import EQUAL_SHARES, POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.baselines.gavel.program import INTERIOR, TIE_BREAKS
+from gpusched_env.baselines.gavel.program import INTERIOR, TIE_BREAKS, interior
 from gpusched_env.baselines.gavel.rounds import ALONE, NONE, Rounds
 from gpusched_env.baselines.gavel.seats import Seats
 from gpusched_env.errors import SchedulerError
@@ -48,7 +47,7 @@ class Gavel(Scheduler):
         clusters does, see Notes
     tie_break : choice among optimal shares. "vertex" (default) = the solution of HiGHS; "two_stage" = of the optimal
         solutions, one with the largest sum of the quantities that were made equal; "interior" = the solution of ECOS,
-        as in the published code (ECOS is in the extra ``gavel``)
+        as in the published code (in a clone, with the extra ``gavel``)
     gavel_compat : True = plan as the published simulator does, see Notes; default False
     whole_steps : True = in a round, a gang runs only the whole steps that end within the round, at least one, and then
         frees its GPUs; default None = the value of ``gavel_compat``
@@ -122,7 +121,7 @@ class Gavel(Scheduler):
                 f"gavel: {self.policy} has no tie_break=interior (only {', '.join(INTERIOR_POLICIES)} have it, without "
                 "water filling); take vertex or two_stage"
             )
-        if not gavel_interior.installed():
+        if not interior().installed():
             raise SchedulerError(
                 "gavel: tie_break=interior needs ECOS: pip install ecos (wheels for Python up to 3.12 on x86-64; "
                 "elsewhere it needs a C compiler), or take tie_break=vertex or two_stage"

@@ -12,12 +12,7 @@ Cost = Callable[[Cell], int]  # GPUs of a cell that low-priority jobs hold
 
 
 def sizes_of(cluster: Cluster) -> tuple[int, ...]:
-    """Return the GPUs of a cell of each level: GPU, pair, socket (slot), server and rack, as far as they differ.
-
-    Raises
-    ------
-    SchedulerError : servers, or racks before the last, are not equal
-    """
+    """Return the GPUs of a cell of each level: GPU, pair, socket (slot), server and rack, as far as they differ."""
     nodes, racks = cluster.nodes["gpus"], cluster.racks["gpus"]
     if len(set(zip(nodes.tolist(), cluster.slots.tolist(), strict=True))) > 1 or (racks[:-1] != racks[0]).any():
         raise SchedulerError("hived: cells need equal servers, and equal racks but for a smaller last one")

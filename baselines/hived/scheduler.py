@@ -42,12 +42,7 @@ class HiveD(Scheduler):
     knows_node_counts = False
 
     def reset(self, view: ClusterView) -> None:
-        """Give each tenant its cells; the cluster is free.
-
-        Raises
-        ------
-        SchedulerError : quotas exceed the cluster, or a job the quota of its tenant
-        """
+        """Give each tenant its cells; the cluster is free."""
         (tree, leaf), workload = view.simulation.instance.tenancy, view.simulation.instance.workload
         quota = np.where(np.isin(np.arange(len(tree.names)), tree.leaves), tree.quota, 0)
         if quota.sum() > view.cluster.gpus:

@@ -91,9 +91,10 @@ class ListScheduler(CompiledScheduler):
         """Predict, or refuse a claim that is missing, when it is read."""
         if own.source["estimator"] == PREDICTED:
             assert isinstance(self, EstimatingScheduler)
-            return self.predict(simulation, own)
-        row = listed_policy.unclaimed(simulation.arrays, own)
-        check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
+            self.predict(simulation, own)
+        else:
+            row = listed_policy.unclaimed(simulation.arrays, own)
+            check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
 
 
 def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListState:

@@ -14,6 +14,7 @@ import typer
 from gpusched_env.cli.choosing import ANY_SEED, Draws, Reading
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import plain_table, show
+from gpusched_env.support.files import visible, whole
 
 if TYPE_CHECKING:
     from gpusched_env.twin.futures import Options
@@ -195,7 +196,6 @@ def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -
 
 def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, grade: str, output: Path | None) -> None:
     """Print the table of the first queued jobs, and write all, each with the grade of the twin."""
-    from gpusched_env.support.files import visible
     from gpusched_env.twin.quantiles import HOURS
     from gpusched_env.twin.waiting_reasons import kind_of
 
@@ -242,8 +242,6 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, grade: st
 
 def _write(output: Path, header: list[str], rows: list[dict[str, Any]]) -> None:
     """Write forecasts as CSV: probabilities with four digits, whole seconds."""
-    from gpusched_env.support.files import whole
-
     with whole(output) as partial, partial.open("w", newline="", encoding="utf-8") as stream:
         written = csv.DictWriter(stream, header, lineterminator="\n")
         written.writeheader()

@@ -19,6 +19,7 @@ from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
 from gpusched_env.errors import GpuschedError, SchedulerError, TraceError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
+from gpusched_env.support.files import write_whole
 from gpusched_env.support.plugins import load_plugins
 
 if TYPE_CHECKING:
@@ -202,7 +203,6 @@ def guess_map(
 
     Example: gpusched traces map csv:jobs.csv --output jobs.toml
     """
-    from gpusched_env.support.files import write_whole
     from gpusched_env.traces.parsing.map_files import guessed_map
 
     kind, colon, path = source.partition(":")

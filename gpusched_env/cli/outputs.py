@@ -15,6 +15,7 @@ import typer
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import Shown, collecting, in_latex, in_markdown
+from gpusched_env.support.files import whole, write_whole
 from gpusched_env.support.provenance import origin, versions_in_words
 from gpusched_env.support.tables import Table
 
@@ -89,7 +90,6 @@ def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[st
     """
     from gpusched_env.evaluation import write_csv, write_json
     from gpusched_env.evaluation.results import csv_of, csv_rows
-    from gpusched_env.support.files import write_whole
 
     about = origin()
     line = {"command": about.get("command", ""), "versions": versions_in_words()}
@@ -108,8 +108,6 @@ def save_results(results: Sequence[RunResult], paths: Sequence[Path], out: IO[st
 
 def save_log(log: EventLog, path: Path) -> None:
     """Write an event log as arrays (``EventLog(**numpy.load(path))`` reads them), or as text, one line per event."""
-    from gpusched_env.support.files import whole
-
     with whole(path) as partial:
         if path.suffix.lower() == ".npz":
             np.savez_compressed(partial, events=log.events, gpus=log.gpus)

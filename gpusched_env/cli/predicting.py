@@ -8,8 +8,11 @@ import numpy as np
 import typer
 
 from gpusched_env.cli.choosing import Draws, Jobs
+from gpusched_env.cli.describing import find_jobs
+from gpusched_env.cli.playing import tell_what_was_read
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.support.consoles import plain_table, show
+from gpusched_env.support.plugins import load_plugins
 
 if TYPE_CHECKING:
     from gpusched_env.problem.instance import Instance
@@ -45,7 +48,6 @@ def predict(
     """
     from gpusched_env.prediction import PREDICTORS, find_predictor
     from gpusched_env.prediction.scoring import replay
-    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     names = list(predictors or PREDICTORS)
@@ -77,9 +79,7 @@ def _schedule(
     source: str, jobs: Jobs, draws: Draws, cluster: str | None, scheduler: str | None
 ) -> tuple[Instance, np.ndarray, np.ndarray, str]:
     """Return the jobs, when each ends and how long it runs [s], and a title."""
-    from gpusched_env.cli.describing import find_jobs
     from gpusched_env.cli.parsing import chosen_scenario
-    from gpusched_env.cli.playing import tell_what_was_read
     from gpusched_env.problem.cluster import Cluster
     from gpusched_env.problem.instance import Instance
     from gpusched_env.traces.description import with_run_times

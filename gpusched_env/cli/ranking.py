@@ -17,6 +17,7 @@ from gpusched_env.cli.outputs import written
 from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
+from gpusched_env.support.files import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,7 +162,6 @@ def verify_files(
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
     from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
-    from gpusched_env.support.files import visible
 
     status = 0
     differs = False

@@ -18,6 +18,7 @@ from gpusched_env.cli.pseudonyms import pseudonyms_of
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, rows_of_csv, show
+from gpusched_env.support.files import visible, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -204,8 +205,6 @@ def _quotas(rules: Rules, pools: tuple[Pool, ...], reading: Reading, tell: Calla
 
 def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
     """Print the fitted policy, and the weights that slurm.conf tells."""
-    from gpusched_env.support.files import visible
-
     print(f"policy: {twin.scheduler}")
     for tenant in (tenant for tenant in (twin.tenants.tree if twin.tenants else ()) if tenant.rules):
         print(f"queue {visible(tenant.name)}: {tenant.rules}")
@@ -219,8 +218,6 @@ def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
 
 def _show_score(twin: Twin, log: str, held_back: bool) -> None:
     """Print how well the twin agrees with the log, what it does not explain, and its notes."""
-    from gpusched_env.support.files import visible
-
     after = f"waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
     show(score_table(twin), f"{visible(log)}: {after if held_back else 'waits of the fitted jobs'}")
     print(
@@ -255,7 +252,6 @@ def _with_outages(
 
 def score_table(twin: Twin) -> Table:
     """Return the table of scores, by partition and size."""
-    from gpusched_env.support.files import visible
     from gpusched_env.support.units import readable
 
     table = plain_table(
@@ -336,7 +332,6 @@ class Reports:
 
     def write(self, found: Comparison) -> None:
         """Write the files, and tell their sizes."""
-        from gpusched_env.support.files import write_whole
         from gpusched_env.twin.summary import comparison_csv
 
         if self.output is not None:
@@ -413,7 +408,6 @@ def write_slurm_conf(
 
     Example: gpusched twin slurm-conf twin.json --conf slurm.conf --scheduler slurm:age_weight=1000 --output part.conf
     """
-    from gpusched_env.support.files import write_whole
     from gpusched_env.traces import read_workload
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin import read_twin

@@ -235,12 +235,7 @@ class Kernel:
 
     @cached_property
     def signature(self) -> Any:
-        """Numba's types of parameters and result.
-
-        Raises
-        ------
-        TypeError : an annotation is missing, or no type that kernels know
-        """
+        """Numba's types of parameters and result."""
         try:
             hints, result = types_of(self.function)
             return _numba_type(result)(*map(_numba_type, hints))
@@ -377,12 +372,7 @@ class Numbered:
         llvm.add_symbol(self.symbol, self._addresses.ctypes.data)
 
     def put(self, number: int, function: Any) -> None:
-        """Put a kernel or a plain Python function into the table, at index ``number``.
-
-        Raises
-        ------
-        TypeError : a kernel does not have the signature of the table, or ``number`` is not less than ``most``
-        """
+        """Put a kernel or a plain Python function into the table, at index ``number``."""
         if number >= self.most:
             raise TypeError(f"{self.symbol}: {self.most} functions at most")
         if not isinstance(function, Kernel):
@@ -412,12 +402,7 @@ class Numbered:
                 self._addresses[number] = function.stub
 
     def prepare(self, number: int) -> None:
-        """Compile the kernel at index ``number`` now, not when it is first called, so that its errors are raised.
-
-        Raises
-        ------
-        KernelError : the kernel, or one that it calls, does not compile
-        """
+        """Compile the kernel at index ``number`` now, not when it is first called, so that its errors are raised."""
         function = self._functions.get(number)
         if isinstance(function, Kernel) and not function.address:
             function.load()

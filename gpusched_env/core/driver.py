@@ -91,12 +91,7 @@ _numbers: dict[Any, int] = {}
 
 
 def policy(function: Any) -> Any:
-    """Register a kernel as a policy; it takes a Run, a Choice and a handle of its own, and returns a kind of decision.
-
-    Raises
-    ------
-    GpuschedError : the kernel has a wrong signature, or there are too many policies
-    """
+    """Register a kernel as a policy; it takes a Run, a Choice and its own handle, and returns a kind of decision."""
     number = len(_numbers)
     try:
         _policies.put(number, function)
@@ -107,13 +102,7 @@ def policy(function: Any) -> Any:
 
 
 def number_of(function: Any) -> int:
-    """Return the number of a registered policy, which is compiled here if it is not.
-
-    Raises
-    ------
-    GpuschedError : it is not registered
-    KernelError : it does not compile
-    """
+    """Return the number of a registered policy, which is compiled here if it is not."""
     if function not in _numbers:
         raise GpuschedError(f"{getattr(function, '__name__', function)!r} is not registered; write @policy above it")
     number = _numbers[function]

@@ -10,12 +10,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 
 def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequence[tuple[Numbered, Any]]) -> None:
-    """Put each function that is not None into its table, at index ``number``; ``kind`` and ``name`` are for errors.
-
-    Raises
-    ------
-    GpuschedError : the name is already in use, a kernel has a wrong signature, or a table is full
-    """
+    """Put each function that is not None into its table, at index ``number``; ``kind`` and ``name`` are for errors."""
     if is_taken:
         raise GpuschedError(f"{kind} {name!r} exists already; choose another name")
     try:
@@ -27,12 +22,7 @@ def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequ
 
 
 def check_named(argument: str, kind: str, names: Sequence[str], known: Collection[str]) -> None:
-    """Refuse names that are not registered, and names given twice.
-
-    Raises
-    ------
-    ScenarioError : an unknown name, a name given twice, or a text in place of a sequence of names
-    """
+    """Refuse names that are not registered, and names given twice."""
     if isinstance(names, str):
         raise ScenarioError(f"{argument} is {names!r}: give a sequence of names, such as ({names!r},)")
     for name in names:

@@ -58,10 +58,6 @@ class Handle:
     Attributes
     ----------
     failure : the error in which a kernel that took the handle ended; the contents of the arrays mean nothing then
-
-    Raises
-    ------
-    TypeError : an array is missing, is not contiguous, or has a wrong dtype or a wrong number of axes
     """
 
     failure: BaseException | None = None
@@ -106,12 +102,7 @@ class Handle:
         handles[self.address] = self
 
     def replace(self, name: str, value: Any) -> None:
-        """Replace the array ``name`` by ``value``.
-
-        Raises
-        ------
-        TypeError : ``value`` is not contiguous, or has a wrong dtype or a wrong number of axes
-        """
+        """Replace the array ``name`` by ``value``."""
         self.layout = None
         words, at = self._words_of(name, self.fields[name], value), self._words[name]
         self._table[at : at + len(words)] = words

@@ -35,12 +35,7 @@ def timer_seconds(action: np.ndarray) -> np.ndarray:
 
 
 def timer_action(seconds: np.ndarray | Sequence[float]) -> np.ndarray:
-    """float64, same shape: the action that gives a timer [s]; 0 and inf are exact, others are clipped to 1 min..7 d.
-
-    Raises
-    ------
-    GpuschedError : a negative time, or NaN
-    """
+    """float64, same shape: the action that gives a timer [s]; 0 and inf are exact, others are clipped to 1 min..7 d."""
     wanted = np.asarray(seconds, float)
     if np.isnan(wanted).any() or (wanted < 0).any():
         raise GpuschedError(f"timers {wanted.tolist()}: give seconds >= 0, inf = wait for ever")
@@ -62,10 +57,6 @@ class TimerActions:
     ----------
     class_of : int64 [G + 1], class of each demand; -1 for demands of 0 and 1
     machine_gpus, rack_gpus : [GPU] in the largest machine and in the largest rack
-
-    Raises
-    ------
-    GpuschedError : the bounds do not ascend strictly, or the first is below 2
     """
 
     def __init__(self, cluster: Cluster, classes: Sequence[int] = DEMAND_CLASSES, residual: bool = False) -> None:

@@ -38,12 +38,7 @@ MODES: Final = ("absolute", "residual")
 
 @dataclass(frozen=True)
 class TimerOptions:
-    """Arguments of :class:`DelayTimersEnv`, whose docstring explains them.
-
-    Raises
-    ------
-    ScenarioError : impossible value
-    """
+    """Arguments of :class:`DelayTimersEnv`, whose docstring explains them."""
 
     mode: str = "absolute"
     classes: Sequence[int] = DEMAND_CLASSES
@@ -174,12 +169,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload; the class docstring explains ``seed``.
-
-        Raises
-        ------
-        GpuschedError : ``options`` is not empty: there are no options
-        """
+        """Draw a workload; the class docstring explains ``seed``."""
         check_reset_options(options)
         super().reset(seed=seed)
         self._seed = self._next_seed() if seed is None else seed
@@ -197,13 +187,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         return self._observer.observe(self._run.waits_s, self._clock_s), self._info(0.0)
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Set the timers and play one tuning interval.
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
-        GpuschedError : the action has another shape, or contains NaN
-        """
+        """Set the timers and play one tuning interval."""
         if self._over:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         self.timers.carry_out(action, self._run)

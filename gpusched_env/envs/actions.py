@@ -87,10 +87,6 @@ def slot_action(
     decision : makes the decision for which the action stands from the row of the job, such as ``Refuse``
     apply : the kernel ``(sim: Run, row: int) -> int`` that carries out this decision, such as that of the core
     meaning : half a sentence for the table of the documentation; empty = it has no row
-
-    Raises
-    ------
-    GpuschedError : the name is taken, the slots are unknown, or a kernel has another signature
     """
 
     def register(function: Any) -> Any:
@@ -173,12 +169,7 @@ def meaning_of(windows: Windows, action: int) -> Action:
 
 
 def number_of(windows: Windows, action: Action) -> int:
-    """Return the number of an action: the inverse of :func:`meaning_of`.
-
-    Raises
-    ------
-    GpuschedError : no Action, or one that these windows do not have; the message names the field
-    """
+    """Return the number of an action: the inverse of :func:`meaning_of`."""
     if not isinstance(action, Action):
         raise GpuschedError(f"{action!r} is no Action; gpusched_env.envs.actions has this class")
     number = 0

@@ -20,24 +20,13 @@ CheckedGangs = dict[Cluster, set[tuple[int, int, int, int]]]
 
 
 def check_instance(instance: Instance, windows: Windows) -> None:
-    """Refuse an instance whose jobs or tenants do not fit the windows, before anything of the last run is given up.
-
-    Raises
-    ------
-    ScenarioError : none of ``sizes`` or no limit of a tenant admits a job, or the windows show fewer tenants than there
-        are
-    """
+    """Refuse an instance whose jobs or tenants do not fit the windows, before anything of the last run is given up."""
     _check_sizes(instance, windows)
     check_tenants(instance, windows)
 
 
 def check_begin(simulation: Simulation, windows: Windows, checked: CheckedGangs) -> None:
-    """Refuse a run, before its first event, with a gang that no rule places; new gangs are added to ``checked``.
-
-    Raises
-    ------
-    ScenarioError : no placement rule of the windows places a gang
-    """
+    """Refuse a run, before its first event, with a gang that no rule places; new gangs are added to ``checked``."""
     cluster = simulation.instance.cluster
     if cluster not in checked and len(checked) >= MOST_CLUSTERS:  # scenarios that vary draw another for each seed
         del checked[next(iter(checked))]
@@ -80,13 +69,7 @@ def _check_sizes(instance: Instance, windows: Windows) -> None:
 
 
 def check_tenants(instance: Instance, windows: Windows) -> None:
-    """Refuse trees that are larger than the observation, and jobs that no limit ever admits.
-
-    Raises
-    ------
-    ScenarioError : jobs have no tenants, the tree has more tenants, or a job requests more GPUs than its tenant may
-        hold
-    """
+    """Refuse trees that are larger than the observation, and jobs that no limit ever admits."""
     shown = windows.tenant_window
     if not shown:
         return

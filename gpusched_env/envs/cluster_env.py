@@ -237,12 +237,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload and play up to the first decision; the class docstring explains ``seed``.
-
-        Raises
-        ------
-        GpuschedError : ``options`` is not empty: there are no options
-        """
+        """Draw a workload and play up to the first decision; the class docstring explains ``seed``."""
         check_reset_options(options)
         super().reset(seed=seed)
         drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
@@ -413,10 +408,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Returns
         -------
         observation, info : as of ``reset``, at the time of the snapshot
-
-        Raises
-        ------
-        GpuschedError : a snapshot of another scenario, version, windows or reward
         """
         snapshot.check(self._fingerprint, self.windows, self._settings)
         if self._encoder is None or self._seed != snapshot.seed:

@@ -34,12 +34,7 @@ Observations = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class VectorOptions:
-    """Arguments of :class:`ClusterVectorEnv` beside those of single environments.
-
-    Raises
-    ------
-    ScenarioError : impossible value
-    """
+    """Arguments of :class:`ClusterVectorEnv` beside those of single environments."""
 
     copy: bool = True
     autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP
@@ -81,10 +76,6 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         environment: the remaining jobs are dropped. ``step_limit`` plays them
     options : the other arguments of ClusterEnv. With ``seeds`` other than "train", the environments play the range
         together: environment b begins with the seed first + b and goes on B seeds later
-
-    Raises
-    ------
-    ScenarioError : an unknown name or impossible value
     """
 
     def __init__(
@@ -129,12 +120,6 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         ----------
         seed : an int s gives environment b the seed s + b; a sequence gives one seed each. None = each environment
             draws a training seed from a random stream of its own, or plays the next one of ``seeds``
-
-        Raises
-        ------
-        ScenarioError : the number of seeds is not the number of environments
-        GpuschedError : an unknown option; or the mask is not bool [B], marks no environment, or leaves one out at the
-            first reset
         """
         check_reset_options(options, ("reset_mask",))
         seeds = [seed] * self.num_envs if seed is None else seed
@@ -150,13 +135,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return self._observation(), self._infos(marked)
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Play one action in each environment.
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode without autoreset
-        GpuschedError : an action is not an integer of the action space; then no environment has been stepped
-        """
+        """Play one action in each environment."""
         runs = self._started_runs()
         runs.batch.actions[:] = self._checked(actions)
         if self._over.any():
@@ -227,11 +206,6 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         """Put environment ``target`` into the state of ``source``: from now on equal actions give equal steps.
 
         The random stream from which ``target`` draws its next training seed stays its own.
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        GpuschedError : there is no such environment, or the two have different scenarios
         """
         runs = self._started_runs()
         for b in (source, target):

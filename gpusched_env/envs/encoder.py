@@ -200,13 +200,7 @@ class Encoder:
         return sizes
 
     def action_of(self, decision: Start | Preempt | Resize | Refuse) -> int | None:
-        """Return the number of the action that makes a decision; None if it would be refused or change nothing.
-
-        Raises
-        ------
-        SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action of these windows makes this decision, or it is none about a job
-        """
+        """Return the number of the action that makes a decision; None if it would be refused or change nothing."""
         windows, jobs = self.windows, self.simulation.arrays.jobs
         kind = self._kind_of(decision)
         slots, row = self._slots_of(kind), self.simulation.row_of(decision)

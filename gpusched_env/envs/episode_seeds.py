@@ -13,12 +13,7 @@ NO_SEED: Final = -1  # before the first episode
 
 
 def seeds_in_order(seeds: str | Sequence[int], ranges: Seeds) -> tuple[int, int] | None:
-    """Return the half-open range of the scenario's seeds that are played in order; None = training seeds are drawn.
-
-    Raises
-    ------
-    ScenarioError : ``seeds`` is an unknown name, or no two whole numbers 0 <= first < end
-    """
+    """Return the half-open range of the scenario's seeds that are played in order; None = training seeds are drawn."""
     if isinstance(seeds, str):
         names = (TRAIN, "validation", "report")
         if seeds not in names:

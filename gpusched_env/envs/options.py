@@ -20,12 +20,7 @@ _MOST_STEPS: Final = 2**62
 
 @dataclass(frozen=True)
 class EpisodeOptions:
-    """What an environment pays, when it asks and ends, and what it plays and draws: arguments of ClusterEnv.
-
-    Raises
-    ------
-    ScenarioError : impossible value
-    """
+    """What an environment pays, when it asks and ends, and what it plays and draws: arguments of ClusterEnv."""
 
     reward: str | Mapping[str, float] = "jct"
     refusal_cost: float = 0.01

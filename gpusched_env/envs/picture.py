@@ -36,12 +36,7 @@ def _font(size: int) -> Any:
 
 
 def picture(env: Drawn) -> np.ndarray:
-    """Draw the cluster as an image, uint8 [600, 960, 3].
-
-    Raises
-    ------
-    gymnasium.error.DependencyNotInstalled : matplotlib, which brings Pillow and the font, is missing
-    """
+    """Draw the cluster as an image, uint8 [600, 960, 3]."""
     try:
         import matplotlib  # noqa: F401
         from PIL import Image, ImageDraw

@@ -31,10 +31,6 @@ class PolicyScheduler(Scheduler):
     windows : windows of the environment in which the policy has learned
     skip_forced_waits : do not call the policy while waiting is the only feasible action, as the environment's argument
     step_limit : number of actions of the policy, refused ones included; None = 100 per job, as in the environment
-
-    Raises
-    ------
-    GpuschedError : the policy returns something that is not the number of an action
     """
 
     name = "agent"

@@ -26,12 +26,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def check_render_mode(mode: str | None) -> None:
-    """Refuse, by a ScenarioError, a render mode that does not exist; None = no pictures.
-
-    Raises
-    ------
-    gymnasium.error.DependencyNotInstalled : the mode is "human", and pygame is missing
-    """
+    """Refuse, by a ScenarioError, a render mode that does not exist; None = no pictures."""
     if mode is not None and mode not in RENDER_MODES:
         raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
     if mode == HUMAN:
@@ -42,10 +37,6 @@ def render(env: Drawn) -> str | np.ndarray | None:
     """Draw the cluster; environments have this method: text for "ansi", uint8 [height, width, 3] for "rgb_array".
 
     For "human", which every reset and step draws, it shows a window and returns None.
-
-    Raises
-    ------
-    gymnasium.error.ResetNeeded : before the first reset
     """
     from gpusched_env.envs.picture import picture
 

@@ -47,10 +47,6 @@ def reward_component(name: str, meaning: str, scale: Callable[[Instance], float]
     name : name of the component
     meaning : half a sentence for tables: the return of an episode
     scale : returns a positive number for an instance, so that returns do not grow with the workload
-
-    Raises
-    ------
-    GpuschedError : the name is taken, or the kernel has another signature
     """
 
     def register(function: Any) -> Any:
@@ -136,13 +132,7 @@ def carbon_of_energy(sim: Run) -> float:
 
 
 def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
-    """Return the weight of each component that ``reward`` names; the components are compiled.
-
-    Raises
-    ------
-    ScenarioError : an unknown component, no component, or a weight that is not a finite number
-    KernelError : a component does not compile
-    """
+    """Return the weight of each component that ``reward`` names; the components are compiled."""
     if not isinstance(reward, str | Mapping):
         raise ScenarioError(f"reward is {reward!r}: give a name, or weights by name; names: {', '.join(COMPONENTS)}")
     weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)

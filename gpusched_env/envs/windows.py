@@ -30,12 +30,7 @@ _LEAST_RUN_S: Final = 60.0  # [s] also where preemption is free
 
 @dataclass(frozen=True)
 class Windows:
-    """What an agent sees and may do; the fields are those of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`.
-
-    Raises
-    ------
-    ScenarioError : an unknown name or impossible value
-    """
+    """What an agent sees and may do; the fields are those of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`."""
 
     queue_window: int = 32
     running_window: int = 8

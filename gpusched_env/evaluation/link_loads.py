@@ -10,7 +10,8 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import PREEMPT, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.problem.instance import Instance
-from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Refuse, Resize, Simulation, Start
+from gpusched_env.simulator import ClusterView, Outcome, Simulation
+from gpusched_env.simulator.past import decision_of_event
 
 __all__ = ["link_loads"]
 
@@ -39,8 +40,8 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
         simulation.wake_at(min(float(asked[order[shown]]), float(following)))
         outcome = simulation.advance()
         while made < len(due) and decided_s[made] <= simulation.now_s:
-            decision = _decision(instance, log, int(due[made]))
-            if reason := simulation.apply(decision):
+            decision = decision_of_event(instance, log, int(due[made]))
+            if decision is not None and (reason := simulation.apply(decision)):
                 raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
             made += 1
         simulation.arrays.world["restarting"] = 0  # the log has the restarts of all gangs
@@ -53,19 +54,3 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
             loads[order[shown:same]] = view.network.loads_Bps()
             shown = same
     return loads
-
-
-def _decision(instance: Instance, log: EventLog, number: int) -> Decision:
-    """Return the decision that caused an event."""
-    event = log.events[number]
-    if event["kind"] == PREEMPT:
-        return Preempt(int(event["job"]))
-    if event["kind"] == REFUSE:
-        return Refuse(int(event["job"]))
-    if event["kind"] == RESIZE:
-        gang = tuple(log.gang(number + 1).tolist())
-        return Resize(int(event["job"]), len(gang), gpus=gang)
-    gang = tuple(log.gang(number).tolist())
-    if instance.sharing is None:
-        return Start(int(event["job"]), gpus=gang)
-    return Start(int(event["job"]), gpus=gang, share=instance.gpu_jobs > 1, sub_steps=int(event["sub_steps"]))

@@ -59,10 +59,6 @@ def plot_runs(
     window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
     ratio : label of the reference of several seeds, None = the first that finished all jobs, or the first; and the
         metric, a name of :data:`gpusched_env.metrics.COLUMNS`
-
-    Raises
-    ------
-    GpuschedError : no run, another number of logs than of problems, or an unknown suffix
     """
     problems = [instance] if isinstance(instance, Instance) else list(instance)
     logs = {label.replace("$", r"\$"): played for label, played in logs.items()}  # no mathematics of Matplotlib

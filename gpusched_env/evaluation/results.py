@@ -91,12 +91,7 @@ class RunResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunResult:
-        """Build a result from the data of :meth:`as_dict`.
-
-        Raises
-        ------
-        GpuschedError : a field is missing or has a wrong shape
-        """
+        """Build a result from the data of :meth:`as_dict`."""
         try:
             return cls(
                 scenario=str(data["scenario"]),
@@ -132,12 +127,7 @@ class Results(list[RunResult]):
     """Results of several runs, as a list."""
 
     def to_frame(self) -> Any:
-        """Return a table of pandas with one row per run and the columns of :func:`write_csv`; times are in seconds.
-
-        Raises
-        ------
-        GpuschedError : pandas is not installed
-        """
+        """Return a table of pandas with one row per run and the columns of :func:`write_csv`; times are in seconds."""
         try:
             pandas: Any = importlib.import_module("pandas")
         except ImportError as error:
@@ -155,12 +145,7 @@ def write_json(results: Iterable[RunResult], path: str | Path, **more: Any) -> N
 
 
 def read_json(path: str | Path) -> Results:
-    """Read results that :func:`write_json` wrote.
-
-    Raises
-    ------
-    GpuschedError : the file is missing, damaged or of another format
-    """
+    """Read results that :func:`write_json` wrote."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -93,10 +93,6 @@ def compared(results: Sequence[RunResult], reference: str | None = None) -> tupl
 
     Without ``reference``, it is the first label that finished all jobs, or the first one. If every seed gave the same
     results, the runs are those of one seed.
-
-    Raises
-    ------
-    GpuschedError : the results cannot be compared, or the reference is unknown
     """
     by_scheduler(results)
     groups = by_scheduler(apart(sorted(results, key=lambda result: result.seed)))
@@ -108,13 +104,7 @@ def compared(results: Sequence[RunResult], reference: str | None = None) -> tupl
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
-    """Group results by the label of their scheduler; each group is sorted by seed.
-
-    Raises
-    ------
-    GpuschedError : there are no results, results of several scenarios or tracked windows, or two results of the same
-        scheduler and seed
-    """
+    """Group results by the label of their scheduler; each group is sorted by seed."""
     if not results:
         raise GpuschedError("there are no results to compare")
     if len({(result.fingerprint, result.window) for result in results}) > 1:
@@ -188,10 +178,6 @@ def comparison_table(
     metrics : the columns: names of :data:`gpusched_env.metrics.COLUMNS`; "ratio", the metric before it divided by that
         of the reference (:func:`gpusched_env.metrics.paired_ratio`); "x_bound", the mean JCT / its lower bound
     reference : label of the scheduler to which ratios refer; None = that of :func:`compared`
-
-    Raises
-    ------
-    GpuschedError : the results cannot be compared, a metric or the reference is unknown, or a ratio has no metric
     """
     check_columns(metrics)
     groups, first = compared(results, reference)

@@ -34,10 +34,6 @@ class ClusterVecEnv(VecEnv):
     ----------
     environments : with autoreset mode "SameStep", which stable-baselines3 expects, and ``copy=True``, since
         stable-baselines3 stores an observation after the next step
-
-    Raises
-    ------
-    GpuschedError : another class, another autoreset mode, or shared buffers
     """
 
     def __init__(self, environments: gym.vector.VectorEnv[Any, Any, Any]) -> None:
@@ -54,12 +50,7 @@ class ClusterVecEnv(VecEnv):
         super().__init__(inner.num_envs, inner.single_observation_space, inner.single_action_space)
 
     def reset(self) -> dict[str, np.ndarray]:
-        """Begin an episode in every environment; seeds set by ``seed`` are used once.
-
-        Raises
-        ------
-        GpuschedError : ``set_options`` has set an option: there are no options
-        """
+        """Begin an episode in every environment; seeds set by ``seed`` are used once."""
         for options in self._options:
             check_reset_options(options)
         seeds = None if all(seed is None for seed in self._seeds) else self._seeds

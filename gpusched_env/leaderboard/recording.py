@@ -143,12 +143,7 @@ class Recording(Carrying):
 def record(
     instance: Instance, scheduler: Scheduler, seed: int = 0, progress: Progress | None = None
 ) -> tuple[EventLog, Decisions]:
-    """Run a scheduler on a problem; return the event log and the decisions that had an effect.
-
-    Raises
-    ------
-    SchedulerError : the scheduler leaves jobs waiting forever
-    """
+    """Run a scheduler on a problem; return the event log and the decisions that had an effect."""
     simulation = Recording(instance, seed)
     simulation.run(scheduler, progress)
     return simulation.log(), simulation.decisions()

@@ -91,10 +91,6 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interv
     bound)`` over all seeds, in the same order. If more is better, as for the share of deadlines met, the bound is 1. A
     score of 0 means equal to FIFO, a negative score worse than FIFO, and 1 equal to the bound, which may be impossible
     to reach. A seed on which FIFO is near the bound has little weight.
-
-    Raises
-    ------
-    GpuschedError : the seeds differ, or FIFO is at the bound on every seed
     """
     _same_seeds(runs, fifo)
     first_in = _values(fifo, metric)
@@ -114,10 +110,6 @@ def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> In
     """Return the geometric mean over seeds of a metric / the rival's metric on the same seed, with its 95 % interval.
 
     A value below 1 means that the metric is smaller than the rival's.
-
-    Raises
-    ------
-    GpuschedError : the seeds differ, or a value is not positive
     """
     _same_seeds(runs, rival)
     return paired_ratio(_values(runs, metric), _values(rival, metric))

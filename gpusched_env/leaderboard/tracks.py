@@ -234,12 +234,7 @@ def scored_first(metric: str, runs: Sequence[Scored]) -> list[str]:
 
 
 def get_track(name: str) -> Track:
-    """Return the track with a name.
-
-    Raises
-    ------
-    EntryError : an unknown name; the message has similar names
-    """
+    """Return the track with a name."""
     if name not in _BY_NAME:
         raise EntryError(unknown_name("track", name, _BY_NAME, "gpusched leaderboard list"))
     return _BY_NAME[name]

@@ -28,10 +28,6 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
         worse
     window : arrival ranks of the tracked jobs, as in :func:`~gpusched_env.metrics.summarise`. The bound leaves out the
         other jobs; without them the JCTs of the tracked jobs can only be shorter, so the bound is valid
-
-    Raises
-    ------
-    GpuschedError : the window is empty or reaches beyond the jobs
     """
     jobs = instance.workload.jobs
     rows = tracked(instance, window)

@@ -64,12 +64,7 @@ def bootstrap_mean(values: Values) -> Interval:
 
 
 def bootstrap_ratio(parts: Values, wholes: Values) -> Interval:
-    """Return sum of ``parts`` / sum of ``wholes`` with its percentile-bootstrap interval; resamples draw pairs.
-
-    Raises
-    ------
-    GpuschedError : different lengths, a whole below 0, or no whole above 0
-    """
+    """Return sum of ``parts`` / sum of ``wholes`` with its percentile-bootstrap interval; resamples draw pairs."""
     a, b = _paired(parts, wholes)
     if not len(b) or (b < 0).any() or not b.sum() > 0:
         raise GpuschedError("bootstrap_ratio: the wholes must be at least 0, and at least one of them above 0")
@@ -86,12 +81,7 @@ def bootstrap_ratio(parts: Values, wholes: Values) -> Interval:
 
 
 def paired_difference(values: Values, reference: Values) -> Interval:
-    """Return the mean and the Student t interval of ``values - reference``; equal indices must be of equal seeds.
-
-    Raises
-    ------
-    GpuschedError : the two have different lengths
-    """
+    """Return the mean and the Student t interval of ``values - reference``; equal indices must be of equal seeds."""
     a, b = _paired(values, reference)
     return mean_interval(a - b)
 
@@ -100,10 +90,6 @@ def paired_ratio(values: Values, reference: Values) -> Interval:
     """Return the geometric mean of ``values / reference`` and its interval, the Student t interval of the logarithms.
 
     Equal indices must be of equal seeds.
-
-    Raises
-    ------
-    GpuschedError : the two have different lengths, or a value is not positive or not finite
     """
     a, b = _paired(values, reference)
     if not all(0 < value < math.inf for value in (*a, *b)):

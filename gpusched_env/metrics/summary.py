@@ -48,10 +48,6 @@ def summarise(
     -----
     JCT, queueing, slowdown and rho are over the *finished* jobs. Compare them only if ``finished`` equals ``jobs`` in
     each run. An undefined number is NaN, such as a mean over no job, or the makespan of a run with unfinished jobs.
-
-    Raises
-    ------
-    GpuschedError : the window is empty or reaches beyond the jobs
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     log = until(log, end_s)

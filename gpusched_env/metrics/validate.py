@@ -109,7 +109,7 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     """
     check_records(instance, log)
     check_lives(instance, log)
-    table = check_gangs(instance, log)
+    table = check_gangs(instance, log, complete)
     if instance.node_sets is not None:
         check_nodes(instance, instance.node_sets, log, table)
     if len(instance.capped):

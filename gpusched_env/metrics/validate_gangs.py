@@ -14,7 +14,7 @@ from gpusched_env.problem.node_counts import NodeCounts
 from gpusched_env.problem.partitions import NodeSets
 
 
-def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
+def check_gangs(instance: Instance, log: EventLog, complete: bool) -> np.ndarray:
     """Check the gangs and the GPUs that they hold; return the segments, which can be computed only for valid gangs."""
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
@@ -45,7 +45,7 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
 
     if instance.node_counts is not None:
         _refuse_split_parts(instance, instance.node_counts, log, event_of, gang[starts])
-    table = segments(instance, log)
+    table = segments(instance, log, None if complete else float(events["time_s"][-1]))
     freed = np.zeros(len(events), np.int64)  # for each start, the number of the event that frees its GPUs
     freed[table["start_event"]] = np.where(table["free_event"] >= 0, table["free_event"], len(events))
     if instance.sharing is None:

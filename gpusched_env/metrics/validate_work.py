@@ -71,11 +71,8 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     clock_s = TICKS * np.spacing(table["stop_s"])
     if instance.semantics.step_iterations:  # the ends of steps are a running sum, and each addition rounds
         clock_s *= 1.0 + done / instance.semantics.step_iterations
-    slack = (
-        RELATIVE * total
-        + clock_s / table["iteration_s"]
-        + instance.semantics.slot_s / np.minimum(table["compute_s"], table["alone_s"])
-    )
+    fastest_s = np.minimum(table["compute_s"], table["alone_s"])
+    slack = RELATIVE * total + clock_s / table["iteration_s"] + instance.semantics.slot_s / fastest_s
     stopped = table["stop_event"] >= 0
     left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)
     fails = fail_events(log, table)

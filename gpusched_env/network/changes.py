@@ -19,10 +19,6 @@ class NetworkChange:
     time_s : time of the change [s]
     tier : a name in LINK_TIERS; in a leaf-spine topology, the uplinks of the racks are in tier "rack"
     slowdown : bandwidth in the topology / bandwidth from ``time_s`` on; 1 = the bandwidth in the topology
-
-    Raises
-    ------
-    ScenarioError : an unknown tier, a negative time, or a slowdown below 1
     """
 
     time_s: float

@@ -59,10 +59,6 @@ class Contention:
     Notes
     -----
     Defaults that no paper gives are choices, which docs/network.md explains.
-
-    Raises
-    ------
-    ScenarioError : an unknown name, or a number out of range
     """
 
     model: str = "maxmin"

@@ -38,10 +38,6 @@ def draw_topology(
     loads : float [L], load of each row of ``topology.links`` as a share of its capacity. A line in the figure shows the
         largest load of its rows: those of both directions, and of all servers in a box
     title : title above the figure
-
-    Raises
-    ------
-    GpuschedError : the number of loads is not the number of links, a load is not finite, or the suffix is unknown
     """
     if path is not None:
         check_suffix(path)

@@ -52,11 +52,6 @@ class Network:
     The default values describe machines with eight V100 on NVLink (120 GB/s, 3.4 us) and one 100 Gb/s port (12.0 GB/s
     effective, 14 us) below a spine that is oversubscribed 4:1 (choice). The rates and latencies come from NVIDIA/nccl,
     tuning.cc and topo.h.
-
-    Raises
-    ------
-    ScenarioError : an unknown model, a missing tier, a rate that is not positive, an outer tier that is faster than an
-        inner one, or a field that the model does not use
     """
 
     model: str = "tiered-ring"
@@ -79,10 +74,10 @@ class Network:
             raise ScenarioError(f"network.model: {unknown_name('communication model', self.model, known)}")
         for field, positive in (("bandwidth_GBps", True), ("latency_s", False), ("tier_slowdown", True)):
             values = np.asarray(getattr(self, field), float)
-            if values.shape != (len(TIERS),) or not np.isfinite(values).all() or (values < 0).any():
-                raise ScenarioError(f"network.{field} is {getattr(self, field)!r}: give one number a tier {TIERS}")
-            if positive and (values == 0).any():
-                raise ScenarioError(f"network.{field} is {getattr(self, field)!r}: a rate must be above 0")
+            wrong = not np.isfinite(values).all() or (values <= 0 if positive else values < 0).any()
+            if wrong or values.shape != (len(TIERS),):
+                wanted = f"give one number a tier {TIERS}{', above 0' * positive}"
+                raise ScenarioError(f"network.{field} is {getattr(self, field)!r}: {wanted}")
             object.__setattr__(self, field, tuple(values.tolist()))
         if list(self.bandwidth_GBps) != sorted(self.bandwidth_GBps, reverse=True) or list(self.latency_s) != sorted(
             self.latency_s
@@ -145,12 +140,7 @@ def network_as_dict(network: Network) -> dict[str, Any]:
 
 
 def network_identity(network: Network) -> dict[str, Any]:
-    """Return the data of :func:`network_as_dict` with the SHA-256 of each file instead of its path, for fingerprints.
-
-    Raises
-    ------
-    ScenarioError : a file cannot be read
-    """
+    """Return :func:`network_as_dict` with the SHA-256 of each file instead of its path, for fingerprints."""
     data = network_as_dict(network)
     if network.topology is not None and network.topology.path is not None:
         data["topology"]["path"] = network.topology.file_digest()
@@ -166,10 +156,6 @@ def collectives_of(network: Network, profiles: Sequence[str]) -> list[str]:
     ----------
     network : the network, which assigns collectives to profiles
     profiles : names of the profiles
-
-    Raises
-    ------
-    ScenarioError : ``network.profile_collectives`` names a profile that is not in ``profiles``
     """
     own = dict(network.profile_collectives)
     for name in own:

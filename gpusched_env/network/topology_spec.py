@@ -61,10 +61,6 @@ class TopologySpec:
     -----
     The default values describe a server with NVLink of the V100 generation and one 100 Gb/s NIC. The effective rates
     and latencies come from NVIDIA/nccl, topo.h and tuning.cc.
-
-    Raises
-    ------
-    ScenarioError : an unknown kind, a field out of range, a field that the kind does not use, or a missing field
     """
 
     kind: str = "leaf-spine"

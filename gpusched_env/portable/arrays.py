@@ -70,13 +70,7 @@ def power(base: ArrayLike, exponent: ArrayLike) -> Array:
 
 
 def total(values: ArrayLike) -> float:
-    """Return the sum of all values, correctly rounded and therefore independent of their order.
-
-    Raises
-    ------
-    OverflowError : the values are finite, but their sum is too large
-    ValueError : the values include both inf and -inf
-    """
+    """Return the sum of all values, correctly rounded and therefore independent of their order."""
     return math.fsum(np.asarray(values, np.float64).ravel().tolist())
 
 

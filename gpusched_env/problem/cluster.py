@@ -56,11 +56,6 @@ class NodeGroup:
     slots : number of equal parts into which the GPUs of a node are divided. A node of eight GPUs with two slots has two
         groups of four GPUs, for example one group per PCIe switch. 1 = the node has no slots, and no placement is on
         the tier "slot"
-
-    Raises
-    ------
-    ClusterError : a number is not an integer of at least 1, ``gpu_type`` is not a name, there are more than MOST_GPUS
-        GPUs or MOST_SLOTS slots, or ``gpus`` is not a multiple of ``slots``
     """
 
     count: int
@@ -92,12 +87,7 @@ class NodeGroup:
 
 
 def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
-    """Raise an error if the groups have more than MOST_GPUS GPUs, before any memory is allocated for them.
-
-    Raises
-    ------
-    ClusterError : the groups have more than MOST_GPUS GPUs
-    """
+    """Raise an error if the groups have more than MOST_GPUS GPUs, before any memory is allocated for them."""
     gpus = sum(group.count * group.gpus for group in groups)
     if gpus > MOST_GPUS:
         raise ClusterError(f"cluster has {gpus:,} GPUs: give at most {MOST_GPUS:,} in all")
@@ -116,10 +106,6 @@ class Cluster:
     racks : RACK_DTYPE [K], one row per rack
     slots : int32 [N], number of slots of each node
     gpu_types : names of the GPU types, in order of first use
-
-    Raises
-    ------
-    ClusterError : ``groups`` is empty, or the groups have more than MOST_GPUS GPUs
     """
 
     def __init__(self, groups: Sequence[NodeGroup]) -> None:

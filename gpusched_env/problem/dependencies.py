@@ -76,11 +76,6 @@ def find_edges(jobs: np.ndarray, attributes: Mapping[str, np.ndarray], name: str
     jobs : JOB_DTYPE [J]
     attributes : attributes of the workload
     name : name of the workload, for error messages
-
-    Raises
-    ------
-    WorkloadError : a text that is no dependency, or a dependency on an unknown job, on a job that is submitted later,
-        or of a job on itself; the message names the job. A circle has such a dependency
     """
     if DEPENDENCY not in attributes:
         return np.empty(0, EDGE_DTYPE)

@@ -31,7 +31,8 @@ __all__ = ["Burst", "Failures"]
 
 DAY_S: Final = 86_400.0  # [s]
 SLACK: Final = 10.0  # horizon / time in which the jobs could be done without a failure
-MOST_FAILURES: Final = 5_000_000  # of one seed; more are a typing error
+MOST_DRAWS: Final = 2_000_000  # failures of the part that fails most x (nodes + PER_ROUND); more are a typing error
+PER_ROUND: Final = 400  # nodes for which numbers are drawn in the time that one call takes
 NEVER: Final = 1e-200  # [1/s] a rate at which nothing fails
 FAILURE_PRESETS: Final = toml_beside(__file__)
 _DRAW: Final = 0xFA11  # separates these draws from others with the same seed
@@ -78,14 +79,18 @@ class Renewal:
         outages do not depend on the horizon.
         """
         rates = self.rate / (1_000 * DAY_S) * factor
-        left = MOST_FAILURES - horizon_s * arrays.total(rates) if self.rate else math.nan
         scale_s = 1.0 / np.maximum(rates * _gamma(1.0 + 1.0 / self.shape), NEVER)
+        most = MOST_DRAWS // (len(part) + PER_ROUND)
+        expected = self._expected(float(scale_s.min()), horizon_s) if self.rate else 0.0
+        if expected > most:
+            raise ScenarioError(
+                f"{type(self).__name__.lower()}: rate {self.rate:g}, shape {self.shape:g} and repair_s "
+                f"{self.repair_s:g} let the part that fails most fail about {expected:.2g} times in {horizon_s:.3g} s, "
+                f"but {most:,} times is the limit for {len(part)} nodes: lower the rate or lemon_factor, raise shape "
+                "or repair_s, lower repair_sigma, or set until_s"
+            )
         end_s = np.zeros(len(rates))
         while (end_s < horizon_s).any() and self.rate:
-            if left < 0:
-                raise ScenarioError(
-                    f"failures: more than {MOST_FAILURES:,} in {horizon_s:.3g} s: lower the rate, or set until_s"
-                )
             start_s = end_s + scale_s * arrays.power(draws.exponential(rng, len(rates)), 1.0 / self.shape)
             spread = self.repair_sigma * draws.normal(rng, len(rates)) - self.repair_sigma**2 / 2
             end_s = start_s + self.repair_s * arrays.exp(spread)
@@ -93,8 +98,22 @@ class Renewal:
             rows = np.zeros(int(down.sum()), OUTAGE_DTYPE)
             rows["node"], rows["cause"] = np.flatnonzero(down), cause
             rows["start_s"], rows["end_s"] = start_s[part[down]], end_s[part[down]]
-            left -= len(rows)
             yield rows
+
+    def _expected(self, scale_s: float, horizon_s: float) -> float:
+        """Return the expected failures of a part before the horizon, to a factor of 4: the horizon / E[min(cycle, it)].
+
+        K. B. Erickson, "The strong law of large numbers when the mean is undefined", Trans. AMS 185, 1973: the
+        number of renewals, the first included, is 1 to 2 times this ratio. For the cycle, the expectations of its two
+        parts are added. Both integrals are sums over midpoints.
+        """
+        hazard, normal = np.arange(0.015, 60.0, 0.03), np.arange(-7.995, 8.0, 0.01)
+        work_s = np.minimum(scale_s * arrays.power(hazard, 1.0 / self.shape), horizon_s)
+        spread = arrays.exp(self.repair_sigma * normal - self.repair_sigma**2 / 2)
+        repair_s = np.minimum(self.repair_s * spread, horizon_s)
+        density = 0.01 / math.sqrt(2 * math.pi) * arrays.exp(-normal * normal / 2)
+        mean_s = arrays.total(0.03 * arrays.exp(-hazard) * work_s) + arrays.total(density * repair_s)
+        return horizon_s / max(mean_s, NEVER)
 
 
 @dataclass(frozen=True)
@@ -212,7 +231,7 @@ class Failures(Renewal):
 
         Raises
         ------
-        ScenarioError : more than MOST_FAILURES failures, or a file that cannot be read
+        ScenarioError : a part fails too often to be drawn (MOST_DRAWS), or a file that cannot be read
         """
         nodes = np.arange(len(cluster.nodes))
         rng = np.random.default_rng([_DRAW, seed])
@@ -243,11 +262,18 @@ class Failures(Renewal):
 def _read(path: Path, cluster: Cluster, causes: list[str]) -> Iterator[tuple[int, float, float, int]]:
     """Yield the outages of a file; its causes are appended to ``causes``."""
     for place, row in pair_rows(path, ("node", "start_s", "end_s")):
-        nodes = nodes_of(Partition(place, text_of(row, "node", place)), cluster)
-        start_s = number_of(row, "start_s", place, most=LATEST_S, wanted="a number of seconds >= 0")
-        end_s = number_of(row, "end_s", place) if row["end_s"] else math.inf
+        text = text_of(row, "node", place)
+        try:
+            nodes = nodes_of(Partition(place, text), cluster)
+        except ScenarioError:
+            wanted = f"numbers from 0 to {len(cluster.nodes) - 1}, such as 3 or 0-3,8"
+            raise ScenarioError(f"{place}, field 'node': {text!r}: give {wanted}") from None
+        seconds = f"seconds from 0 to {LATEST_S:g}"
+        start_s = number_of(row, "start_s", place, most=LATEST_S, wanted=seconds)
+        forever = f"{seconds}, or nothing if it never ends"
+        end_s = number_of(row, "end_s", place, most=LATEST_S, wanted=forever) if row["end_s"] else math.inf
         if not start_s < end_s:
-            raise ScenarioError(f"{place}, field 'end_s': {end_s:g} is not after start_s, {start_s:g}")
+            raise ScenarioError(f"{place}, field 'end_s': {end_s:g} is not after start_s, {start_s:g}: give {forever}")
         if (cause := row.get("cause") or "file") not in causes:
             causes.append(cause)
         yield from ((node, start_s, end_s, causes.index(cause)) for node in np.flatnonzero(nodes).tolist())

@@ -97,10 +97,6 @@ class Semantics:
     recovery_s : time for which a gang that resumes after a failure holds its GPUs before it makes progress [s]; None =
         restore_s
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
-
-    Raises
-    ------
-    ScenarioError : a time is negative or NaN, a value is out of range, or a name is unknown
     """
 
     round_s: float = 0.0
@@ -208,10 +204,6 @@ class Room:
     Parameters
     ----------
     nodes, links, types : numbers of nodes, links and GPU types; 0 links = the network is priced by tiers
-
-    Raises
-    ------
-    ScenarioError : a number that is not a whole number of at least 0
     """
 
     nodes: int

@@ -28,13 +28,7 @@ class NodeCounts(NamedTuple):
 
 
 def node_counts(workload: Workload, cluster: Cluster) -> NodeCounts | None:
-    """Return what the jobs demand of nodes on a cluster; None = nothing that could matter there.
-
-    Raises
-    ------
-    ScenarioError : a job of several sizes demands a number of nodes
-    WorkloadError : the cluster can never hold a job as it demands
-    """
+    """Return what the jobs demand of nodes on a cluster; None = nothing that could matter there."""
     counts = demands_of(workload, cluster)
     if counts is not None:
         _refuse_beyond(counts, workload, cluster)

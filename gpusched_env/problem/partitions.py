@@ -51,10 +51,6 @@ class Partition:
     preempt_mode : what happens to its jobs if jobs of a higher tier need their GPUs (PreemptMode): "requeue" = they are
         preempted and wait again, "off" = nothing
     grace_s : time for which they run on before they are preempted [s] (GraceTime), >= 0
-
-    Raises
-    ------
-    ScenarioError : an empty name, a list of nodes that has another form, or a number that is out of range
     """
 
     name: str
@@ -98,11 +94,6 @@ class Reservation:
     tenants : leaves of the tree of tenants whose jobs may use the nodes; empty = nobody, as for maintenance
     planned : whether schedulers know it before it begins; False = a fault
     drain : whether gangs that hold the nodes run on, as on drained nodes: only nothing more starts there
-
-    Raises
-    ------
-    ScenarioError : an empty name, a list of nodes that has another form, times that are not 0 <= start < end, or a
-        fault with tenants
     """
 
     name: str
@@ -137,10 +128,6 @@ class Partitions:
     by : attribute of the workload that names the partition of each job, such as ``virtual_cluster``, ``queue`` or
         ``tenant``, or several with commas between them. Without this attribute, or with an empty name, a job belongs
         to the default partition
-
-    Raises
-    ------
-    ScenarioError : two partitions or two reservations of one name, or several default partitions
     """
 
     partitions: tuple[Partition, ...] = ()
@@ -288,12 +275,6 @@ def node_sets(
     types : the GPU types that the jobs ask for
     leaves : str [J], name of each job's tenant
     known : names of all leaves of the tree of tenants, also of those without jobs
-
-    Raises
-    ------
-    ScenarioError : a node or a GPU type that the cluster lacks, an empty set of nodes, an unknown tenant, a job of an
-        unknown partition, or a job without a partition where none is the default
-    WorkloadError : a job exceeds a limit of its partition, or of each of them
     """
     partitions = rules.partitions or (Partition("all", default=True),)
     # Boolean [P, K, N]: nodes of each partition and each demand for GPU types
@@ -441,12 +422,7 @@ def refuse_twice(where: str, names: Sequence[str], what: str) -> None:
 
 
 def check_mode(where: str, mode: str, grace_s: float) -> None:
-    """Refuse a mode of preemption, or a grace time [s], that there is not.
-
-    Raises
-    ------
-    ScenarioError : such a mode or time; ``where`` begins the message
-    """
+    """Refuse a mode of preemption, or a grace time [s], that there is not."""
     for word in str(mode).lower().split(","):  # Slurm writes capitals, and lists such as SUSPEND,GANG
         if word.strip() in NO_MODES:
             raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[word.strip()]}")
@@ -464,12 +440,7 @@ def _check_set(where: str, name: str, nodes: str) -> None:
 
 
 def nodes_of(item: Partition | Reservation, cluster: Cluster) -> np.ndarray:
-    """Boolean [N]: the nodes of a partition or a reservation.
-
-    Raises
-    ------
-    ScenarioError : a node or a GPU type that the cluster lacks, or no node
-    """
+    """Boolean [N]: the nodes of a partition or a reservation."""
     where = f"{type(item).__name__.lower()} {item.name!r}"
     nodes, gpu_type = item.nodes, item.gpu_type
     found = np.full(len(cluster.nodes), not nodes)

@@ -83,12 +83,7 @@ class Paces(NamedTuple):
 
 
 def known_types(workload: Workload, cluster: Cluster) -> list[int]:
-    """Return the column of each of the cluster's GPU types in the profiles' table of compute times.
-
-    Raises
-    ------
-    WorkloadError : the profiles lack a GPU type of the cluster
-    """
+    """Return the column of each of the cluster's GPU types in the profiles' table of compute times."""
     profiles = workload.profiles
     missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
     if missing:
@@ -106,10 +101,6 @@ def refuse_unable(ideal_s: np.ndarray, classes: np.ndarray, workload: Workload, 
     ----------
     ideal_s : float64 [C], seconds of one iteration on the ideal placement; inf = the class can run on no placement
     classes : int64 [C, 2], profile row and gang size of each class
-
-    Raises
-    ------
-    WorkloadError : an element of ``ideal_s`` is infinite
     """
     if np.isinf(ideal_s).any():
         profile, gang = classes[int(np.argmax(ideal_s))].tolist()
@@ -130,10 +121,6 @@ def class_paces(
     classes : int64 [C, 2], profile row and gang size of each class
     topology : the links of the network. If given, the times on a tier are those of a placement on the smallest number
         of machines that can hold the gang
-
-    Raises
-    ------
-    WorkloadError : the profiles lack a GPU type of the cluster
     """
     profiles, types = workload.profiles, known_types(workload, cluster)
     rows = profiles.rows[classes[:, 0]]
@@ -254,12 +241,7 @@ class ClassTable:
     def times(
         self, classes: np.ndarray, workload: Workload, topology: Topology | None = None
     ) -> tuple[Paces, np.ndarray]:
-        """Return fresh arrays: :func:`class_paces` and :func:`ideal_iteration_seconds` of the classes.
-
-        Raises
-        ------
-        WorkloadError : the profiles lack a GPU type of the cluster
-        """
+        """Return fresh arrays: :func:`class_paces` and :func:`ideal_iteration_seconds` of the classes."""
         known = self._known
         if known is not None and (known.profiles is not workload.profiles or known.topology is not topology):
             known = None

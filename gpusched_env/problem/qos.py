@@ -37,10 +37,6 @@ class Qos:
     preempt_mode : what happens to its jobs if others preempt them (PreemptMode): "requeue" = they wait again, "off" =
         nothing
     grace_s : time for which they run on before they are preempted [s] (GraceTime), >= 0
-
-    Raises
-    ------
-    ScenarioError : an empty name, or a value that is out of range
     """
 
     name: str
@@ -87,12 +83,7 @@ class QosTable(NamedTuple):
 
 
 def ranks_of(listed: Sequence[Qos]) -> np.ndarray:
-    """int64: length of the longest chain of QOS, each of which may preempt the next one, that begins at each QOS.
-
-    Raises
-    ------
-    ScenarioError : a QOS is listed twice, preempts one that is not listed, or may preempt itself through others
-    """
+    """int64: length of the longest chain of QOS, each of which may preempt the next one, that begins at each QOS."""
     rows = {one.name: row for row, one in enumerate(listed)}
     refuse_twice("tenants.qos: ", [one.name for one in listed], "each QOS")
     for one in listed:
@@ -120,11 +111,6 @@ def qos_table(listed: tuple[Qos, ...], by: str, workload: Workload, leaves: np.n
     listed : the QOS
     by : attribute that names the QOS of each job; an empty name = none
     leaves : int [J], row of each job's tenant, which is its user if the workload has no attribute ``user``
-
-    Raises
-    ------
-    ScenarioError : no such attribute, or a job of a QOS that is not listed
-    WorkloadError : a job exceeds a limit of its QOS, and so could never start
     """
     if by not in workload.attributes:
         known = unknown_name("attribute", by, workload.attributes)

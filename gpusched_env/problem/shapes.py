@@ -57,10 +57,6 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
     Parameters
     ----------
     classes : int64 [C, 2], profile row and gang size of each class
-
-    Raises
-    ------
-    WorkloadError : the profiles lack a GPU type of the cluster, or the efficiency of a shape that a placement can have
     """
     types = known_types(workload, cluster)
     told = {tuple(row[:-1]): row[-1] for row in workload.profiles.shaped.tolist()}

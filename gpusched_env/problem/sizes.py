@@ -21,12 +21,7 @@ DOUBLING: Final = 0  # step of a range whose sizes are least, 2 least, 4 least, 
 
 
 def size_range(least: int, most: int, step: int = DOUBLING) -> list[int]:
-    """Return the sizes from ``least`` to at most ``most`` GPUs, ``step`` apart; DOUBLING = each is twice the last.
-
-    Raises
-    ------
-    WorkloadError : not 1 <= least <= most, or a negative step
-    """
+    """Return the sizes from ``least`` to at most ``most`` GPUs, ``step`` apart; DOUBLING = each is twice the last."""
     if not 1 <= least <= most or step < 0:
         raise WorkloadError(f"sizes {least} to {most} in steps of {step}: give 1 <= least <= most and a step >= 0")
     if step:
@@ -49,10 +44,6 @@ class Sizes:
     ----------
     group : int32 [J], group of each job; -1 = the job is rigid
     options : OPTION_DTYPE [O], the sizes of each group, ascending by group and then by size
-
-    Raises
-    ------
-    WorkloadError : options that do not ascend, a size below 1 or a group without sizes
     """
 
     group: np.ndarray
@@ -86,11 +77,6 @@ class Sizes:
         jobs : JOB_DTYPE [J]
         profiles : number of profiles
         name : name of the workload, for the error message
-
-        Raises
-        ------
-        WorkloadError : another number of jobs, an unknown profile, or a job whose gang size and profile are not one of
-            its options
         """
         if len(self.group) != len(jobs):
             raise WorkloadError(f"workload {name!r}: sizes are of {len(self.group)} jobs, not of {len(jobs)}")

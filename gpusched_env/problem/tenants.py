@@ -46,10 +46,6 @@ class Tenant:
         ignore them
     demand : share of the jobs of a generated workload that belong to this leaf, relative to other leaves; a log that
         names the tenants of its jobs needs none
-
-    Raises
-    ------
-    ScenarioError : an empty name, a weight that is not finite and > 0, a negative number, or unknown rules
     """
 
     name: str
@@ -94,10 +90,6 @@ class Resource:
     ----------
     name : attribute of the workload with what each job needs of it while it runs, a whole number >= 0
     amount : what the cluster has of it, a whole number from 1 to 2**53 in the same unit
-
-    Raises
-    ------
-    ScenarioError : an empty name, or another amount
     """
 
     name: str
@@ -298,10 +290,6 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
     Returns
     -------
     tree, of_job : int32 [J]
-
-    Raises
-    ------
-    ScenarioError : a name that is no leaf of the tree
     """
     names, of_job = np.unique(leaves.astype(str), return_inverse=True)
     listed = tenants.tree if tenants is not None and tenants.tree else tuple(Tenant(str(name)) for name in names)

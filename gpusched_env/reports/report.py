@@ -29,11 +29,6 @@ def write_report(
 
     The tables show all results. The plots show those with a log, which must be of the seed of ``instance``. ``notes`` :
     paragraphs above the tables; ``reference`` : as in :func:`gpusched_env.evaluation.comparison_table`.
-
-    Raises
-    ------
-    GpuschedError : no result has a log, the results cannot be compared, libraries are missing, or the file cannot be
-        written
     """
     need_libraries("a report")
     played = [(result.label, result) for result in results if result.log is not None]

@@ -20,10 +20,6 @@ class Curriculum:
     stages : pairs (share of the training at which the stage ends, ranges), by ascending share. Ranges are fields of
         :class:`~gpusched_env.scenarios.Variation` with fewer choices or smaller ranges; fields that a stage leaves out
         have all their values. After the last stage, all problems are drawn
-
-    Raises
-    ------
-    ScenarioError : shares that do not ascend within 0 to 1
     """
 
     stages: tuple[tuple[float, Mapping[str, Any]], ...] = ()

@@ -157,10 +157,6 @@ class Scenario:
 
         Its observations have room for all problems. Its report seed is ``seed``. Other seeds draw other jobs for the
         same cluster, network and mix of jobs. A scenario that does not vary is its own problem.
-
-        Raises
-        ------
-        ScenarioError : a seed that is not a whole number >= 0
         """
         if self.variation is None:
             return self
@@ -185,12 +181,7 @@ class Scenario:
         return self.variation.narrowed(ranges)
 
     def train_seed(self, rng: np.random.Generator, part: Variation | None = None) -> int:
-        """Draw a training seed whose problem lies in a part of the variation; None = any.
-
-        Raises
-        ------
-        ScenarioError : no such seed among a million
-        """
+        """Draw a training seed whose problem lies in a part of the variation; None = any."""
         first, end = self.seeds.train
         if part is None or self.variation is None:
             return int(rng.integers(first, end))
@@ -238,12 +229,7 @@ class Scenario:
         return instance if self.failures is None else self.failures.apply(instance, seed)
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy of the scenario with some fields changed.
-
-        Raises
-        ------
-        ScenarioError : an unknown field
-        """
+        """Return a copy of the scenario with some fields changed."""
         known = {item.name for item in dataclasses.fields(self)}
         for name in changes:
             if name not in known:

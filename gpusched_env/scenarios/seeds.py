@@ -17,10 +17,6 @@ class Seeds:
     train : seeds for training agents
     validation : seeds for choosing between checkpoints and settings
     report : seeds for published numbers
-
-    Raises
-    ------
-    ScenarioError : an empty or negative range, or two ranges that share a seed
     """
 
     train: tuple[int, int] = (0, 100_000)

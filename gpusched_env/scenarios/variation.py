@@ -45,10 +45,6 @@ class Variation:
         Gangs above a third of the cluster are then left out
     checkpoint_s : range of the duration of a checkpoint [s]
     restore_s : range of the duration of a restore [s]
-
-    Raises
-    ------
-    ScenarioError : no choice, a choice or a range that is impossible, or more GPU types than racks
     """
 
     racks: tuple[int, ...] = (3, 4, 6)

@@ -96,11 +96,6 @@ class WorkloadSpec:
     -----
     The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, deadlines,
     noise, start_latency, profiles, ignore_placement, elastic, measured_on.
-
-    Raises
-    ------
-    ScenarioError : a field out of range
-    TraceError, WorkloadError : an unknown format, generator or parameter, or more than MOST_JOBS jobs
     """
 
     source: str
@@ -278,12 +273,7 @@ class WorkloadSpec:
         return workload if self.elastic is None else elastic_jobs(workload, **self.elastic)
 
     def identities(self) -> dict[str, Any]:
-        """Return the fields that name files, with the SHA-256 of each file instead of its path.
-
-        Raises
-        ------
-        TraceError, WorkloadError : as in :meth:`identity`
-        """
+        """Return the fields that name files, with the SHA-256 of each file instead of its path."""
         data: dict[str, Any] = {"source": self.identity()}
         if ":" in self.profiles:
             name, path = split_here(self.profiles, "workload.profiles", FILE_RULES)

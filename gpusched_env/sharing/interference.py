@@ -64,12 +64,7 @@ def class_names(classes: np.ndarray, workload: Workload) -> list[str]:
 
 @dataclass(frozen=True)
 class Constant(Interference):
-    """The same xi for all pairs.
-
-    Raises
-    ------
-    ScenarioError : xi is below 1 or not finite
-    """
+    """The same xi for all pairs."""
 
     xi: float = MEASURED_XI
 
@@ -101,10 +96,6 @@ class Synthetic(Interference):
         of the one model and the aggressiveness of the other, both drawn
     median, sigma : median of the excess, and standard deviation of its logarithm. The defaults are a choice;
         :data:`MEASURED` has those of measured pairs
-
-    Raises
-    ------
-    ScenarioError : a seed that is not a whole number >= 0, an unknown ``by``, or a number that is not above 0
     """
 
     seed: int = 0

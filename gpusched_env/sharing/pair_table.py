@@ -59,11 +59,6 @@ class PairTable(Interference):
     GPU type takes precedence over an entry for any gang size or GPU type. The model ``*`` of an entry stands for all
     models for which there is no entry. A rate of 0 means that the pair must not
     share a GPU. A rate above 1 (xi below 1) counts as 1, and a warning is issued.
-
-    Raises
-    ------
-    ScenarioError : an unknown ``missing``, or a ``default_xi`` below 1; when the table is used, a file that cannot be
-        read or that lacks a pair
     """
 
     path: str

@@ -27,11 +27,6 @@ class Sharing:
         share (its bytes) / (the GPU's bytes) of a GPU; otherwise it takes the share that its profile gives
     model_memory_GB : model (:func:`model_of`) -> memory that a job takes with its whole batch [1e9 byte]; it overrides
         the bytes in profiles
-
-    Raises
-    ------
-    ScenarioError : a limit below 1 or above MOST_SHARERS, an interference below 1, a memory that is not above 0, or
-        ``model_memory_GB`` without ``gpu_memory_GB``
     """
 
     limit: int = 2

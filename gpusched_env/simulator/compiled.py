@@ -105,12 +105,7 @@ def no_rule(scheduler: Scheduler, choice: driver.Choice) -> SchedulerError:
 
 
 def decision_of(scheduler: Scheduler, simulation: Simulation, choice: driver.Choice, kind: int) -> Decision:
-    """Return a decision that a policy has written, as an object.
-
-    Raises
-    ------
-    SchedulerError : there is no decision of this kind, or no placement rule of this number
-    """
+    """Return a decision that a policy has written, as an object."""
     made = choice.made
     row = int(made["row"])
     if kind == driver.START and made["gpus"] > 0:

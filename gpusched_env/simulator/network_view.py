@@ -91,10 +91,6 @@ class NetworkView:
         ----------
         job : row of a waiting job
         gpus : ids of distinct GPUs, as many as the gang size
-
-        Raises
-        ------
-        GpuschedError : ``job`` is not waiting, or ``gpus`` has an unknown id, a duplicate id or the wrong length
         """
         simulation = self._simulation
         row = int(job)

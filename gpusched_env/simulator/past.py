@@ -103,7 +103,7 @@ def moves_of(instance: Instance, log: EventLog, until_s: float = math.inf) -> li
             )
         if events["kind"][index] == RESUME and index and events["kind"][index - 1] == RESIZE:
             continue  # part of the resize
-        decision = _decision(instance, log, index)
+        decision = decision_of_event(instance, log, index)
         if decision is not None:
             moves.append(Move(float(events["time_s"][index]), decision))
     return moves
@@ -150,7 +150,7 @@ def first_difference(instance: Instance, log: EventLog, complete: bool) -> int |
             number += len(told)
             if outcome is not Outcome.DECIDE or number == len(times) or times[number] != simulation.now_s:
                 break
-            decision = _decision(instance, log, number)
+            decision = decision_of_event(instance, log, number)
             if decision is None or simulation.apply(decision):
                 break
         if outcome is Outcome.DECIDE and number < len(times) and times[number] < simulation.now_s:
@@ -162,7 +162,7 @@ def first_difference(instance: Instance, log: EventLog, complete: bool) -> int |
     return number if number < len(times) else None
 
 
-def _decision(instance: Instance, log: EventLog, index: int) -> Decision | None:
+def decision_of_event(instance: Instance, log: EventLog, index: int) -> Decision | None:
     """Return the decision that an event tells; None = the simulator made the event."""
     event = log.events[index]
     kind, job = int(event["kind"]), int(event["job"])

@@ -94,12 +94,7 @@ class Scheduler(ABC):
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
 
     def check_parameters(self) -> None:
-        """Refuse numbers that no field of this kind can hold; a run does so before it begins.
-
-        Raises
-        ------
-        SchedulerError : a field of this dataclass is NaN, too large, or a number of seconds outside the range of times
-        """
+        """Refuse numbers that no field of this kind can hold; a run does so before it begins."""
         if dataclasses.is_dataclass(self):
             given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
             check_sizes_of_numbers(type(self), given, f"scheduler {self.name!r}")
@@ -118,12 +113,7 @@ class Scheduler(ABC):
 
 
 def check_sizes_of_numbers(cls: type, given: Mapping[str, Any], who: str) -> None:
-    """Check that each number fits the field of ``cls`` that it is for; the class itself checks what the number means.
-
-    Raises
-    ------
-    SchedulerError : a number does not fit
-    """
+    """Check that each number fits its field of ``cls``; the class itself checks what the number means."""
     for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
         kind, value = str(field.type), given.get(field.name)
         for number in value if isinstance(value, tuple) else (value,):
@@ -141,12 +131,7 @@ def check_sizes_of_numbers(cls: type, given: Mapping[str, Any], who: str) -> Non
 
 
 def check_no_nan(given: Mapping[str, Any], who: str) -> None:
-    """Check that no number is NaN.
-
-    Raises
-    ------
-    SchedulerError : one is
-    """
+    """Check that no number is NaN."""
     for name, value in given.items():
         if any(isinstance(one, float) and one != one for one in (value if isinstance(value, tuple) else (value,))):
             raise SchedulerError(f"{who}: {name.rstrip('_')} is nan: give a number")

@@ -100,10 +100,6 @@ class Simulation:
     ----------
     arrays : the state of the run, as the handle that kernels take
     refusal : reason for which the latest decision was refused; empty if it was applied
-
-    Raises
-    ------
-    KernelError : the contention model does not compile
     """
 
     def __init__(self, instance: Instance, seed: int = 0, arrays: Run | None = None) -> None:
@@ -146,12 +142,7 @@ class Simulation:
         return int(self._world["finished"])
 
     def advance(self) -> Outcome:
-        """Simulate events up to the next decision point, or until the run ends; return what stopped it.
-
-        Raises
-        ------
-        GpuschedError : the run has ended in an error before
-        """
+        """Simulate events up to the next decision point, or until the run ends; return what stopped it."""
         self._check_usable()
         while (outcome := events.advance(self.arrays)) not in OUTCOMES:
             self.drain()  # the log is full
@@ -167,12 +158,7 @@ class Simulation:
             ) from failure
 
     def wake_at(self, time_s: float) -> None:
-        """Make :meth:`advance` stop at ``time_s`` at the latest; the run is there already if this is not in the future.
-
-        Raises
-        ------
-        GpuschedError : the time is NaN, or finite and later than the latest time of the clock
-        """
+        """Make :meth:`advance` stop at ``time_s`` at the latest, or now if this is not in the future."""
         if not time_s <= LATEST_S and time_s != math.inf:
             raise GpuschedError(
                 f"Wait(until_s={time_s!r}): give a time in simulated seconds up to {LATEST_S:g}, or inf for none"
@@ -181,12 +167,7 @@ class Simulation:
             self._world["timer_s"] = time_s
 
     def end_of(self, wait: Wait) -> float:
-        """Return when a wait of the present decision point ends at the latest [s].
-
-        Raises
-        ------
-        GpuschedError : the time is not in the future, so that the clock would not advance
-        """
+        """Return when a wait of the present decision point ends at the latest [s]."""
         until_s, now_s = _seconds(wait), self.now_s
         if not until_s > now_s:
             raise GpuschedError(
@@ -254,10 +235,6 @@ class Simulation:
         Parameters
         ----------
         run_s : float64 [J], run time of each job on its ideal placement [s]; a running job that has run longer ends now
-
-        Raises
-        ------
-        GpuschedError : a run time that is not a finite number above 0
         """
         run_s = np.ascontiguousarray(run_s, np.float64)
         if run_s.shape != (len(self.instance.workload),) or not (np.isfinite(run_s) & (run_s > 0)).all():
@@ -364,10 +341,6 @@ class Simulation:
         Returns
         -------
         index into refusals.REFUSALS; 0 = the job was started
-
-        Raises
-        ------
-        GpuschedError : no placement rule has this number
         """
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))
@@ -426,22 +399,12 @@ class Simulation:
     # --- the loop
 
     def view_for(self, scheduler: Scheduler) -> ClusterView:
-        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView.
-
-        Raises
-        ------
-        SchedulerError : a parameter of the scheduler is a number that its field cannot hold
-        """
+        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView."""
         scheduler.check_parameters()
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
     def player_for(self, scheduler: Scheduler) -> Player | None:
-        """Return the compiled loop that can continue this run; None = there is none, and ``decide`` must be called.
-
-        Raises
-        ------
-        SchedulerError : the scheduler knows no partitions or node counts, and the problem has some
-        """
+        """Return the compiled loop that can continue this run; None = there is none, and ``decide`` must be called."""
         self._check_knows(scheduler)
         player = scheduler.player(self)
         return player if not self.has_begun or getattr(player, "takes_over", False) else None

@@ -237,10 +237,6 @@ class ClusterView:
         name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``priority_class``,
             ``deadline_s``, ``value`` or ``begin_s``
         untold : value of all jobs if the workload does not have this attribute
-
-        Raises
-        ------
-        GpuschedError : ``name`` is unknown, or the attribute of a job is not a number
         """
         if name not in REQUESTED:
             raise GpuschedError(unknown_name("number that users tell", name, REQUESTED))
@@ -656,10 +652,6 @@ class ClairvoyantView(ClusterView):
         placement : "consolidate" = best fit on free GPUs; "bsbf" = machines with the fewest gangs first; "bsbfs" = one
             machine if possible, alone or shared, and otherwise like "bsbf"
         strict : True = stop at the first job that does not fit; False = skip that job
-
-        Raises
-        ------
-        GpuschedError : ``placement`` has another value
         """
         if placement not in PLACEMENTS:
             raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))

@@ -10,10 +10,6 @@ def split_assignments(text: str, form: str) -> dict[str, str]:
     ----------
     text : the assignments, separated by commas
     form : how one assignment must look, such as ``name=value``; only error messages show it
-
-    Raises
-    ------
-    ValueError : an item is not an assignment, or two items have the same name
     """
     found: dict[str, str] = {}
     for item in text.split(","):

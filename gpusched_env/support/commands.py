@@ -102,11 +102,9 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
-        parameters = self.get_params(ctx)
-        names = {name for parameter in parameters for name in parameter.opts}
-        lists = {name for parameter in parameters for name in parameter.opts if parameter.metavar == LIST}
+        names = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         try:
-            return super().parse_args(ctx, _joined(args, lists))
+            return super().parse_args(ctx, args)
         except UsageError as error:
             error.message = error.message.replace("Value error, ", "")  # of Typer's own library
             if "extra argument" in str(error) and "--output" in names:
@@ -117,22 +115,6 @@ class Command(TyperCommand):
         """Run the command."""
         with _told():
             return super().invoke(ctx)
-
-
-def _joined(args: list[str], lists: set[str]) -> list[str]:
-    """Join the words after an option that takes a list by commas: cards of agents tell ``--rules consolidate pack``."""
-    found: list[str] = []
-    option, words = "", 0
-    for arg in args:
-        if arg.startswith("-"):
-            option, words = arg, 0
-        elif option in lists and words:
-            found[-1] += f",{arg}"
-            continue
-        else:
-            words += 1
-        found.append(arg)
-    return found
 
 
 class Commands(typer.Typer):

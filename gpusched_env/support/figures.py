@@ -54,12 +54,7 @@ def job_colours(jobs: np.ndarray) -> np.ndarray:
 
 
 def check_suffix(path: str | Path) -> None:
-    """Raise an error if the suffix of a file name is not in SUFFIXES.
-
-    Raises
-    ------
-    GpuschedError : the suffix is not in SUFFIXES
-    """
+    """Raise an error if the suffix of a file name is not in SUFFIXES."""
     if Path(path).suffix.lower() not in SUFFIXES:
         raise GpuschedError(f"{path}: a figure is saved as {', '.join(SUFFIXES)}")
 

@@ -27,10 +27,6 @@ def whole(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the folder of ``path``; at the end, move its file to ``path`` if no error occurred.
 
     Temporary files that killed processes have left in the folder are removed.
-
-    Raises
-    ------
-    GpuschedError : the disk is full, or the folder is missing or not writable
     """
     # The name is unpredictable, so that in a shared folder no other user can put a symbolic link there in advance.
     partial = path.with_name(f".{secrets.token_hex(8)}.part{path.suffix}")
@@ -98,11 +94,6 @@ def read_arrays(stream: BinaryIO, most_bytes: int) -> dict[str, np.ndarray]:
     Parameters
     ----------
     most_bytes : limit of all arrays together, after decompression [byte]
-
-    Raises
-    ------
-    ValueError : the file is no ``.npz``, has more than ``most_bytes``, or an array is no plain array of its size.
-        Damaged files raise other errors as well: those of ``zipfile`` and ``zlib``
     """
     if stream.read(4) != b"PK\x03\x04":
         raise ValueError("it is no .npz")

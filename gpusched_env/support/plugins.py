@@ -31,10 +31,6 @@ def load_plugins() -> None:
     """Import the modules that GPUSCHED_PLUGINS and the entry points of the group ``gpusched_env.plugins`` name.
 
     The working folder is searched as well. Only the first call in a process imports modules.
-
-    Raises
-    ------
-    GpuschedError : a module cannot be imported
     """
     named = [(name.strip(), VARIABLE) for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     named += [(entry.value, f"entry point {entry.name!r}") for entry in entry_points(group=GROUP)]

@@ -49,7 +49,7 @@ def with_outages(
     """Return the pools with the outages of their nodes as reservations, and the number of outages of unknown nodes.
 
     Gangs on drained nodes run on. Those on other nodes are preempted and keep their work: a crash would undo work that
-    the recorded run times do not contain.
+    the recorded run times do not contain (docs/twin.md).
     Schedulers do not know them in advance, not even maintenance: many planned reservations would make replays slow.
 
     Outages that go on end with the log.

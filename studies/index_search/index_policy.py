@@ -1,79 +1,64 @@
-"""The search for the weights of an index policy (extra ``tuning``).
+"""The weights of an index policy: a prior from training logs in closed form, the rest by a search (extra ``tuning``).
 
 ``python -m studies.index_search.index_policy LOGS --seed 0`` searches on the training windows of the study of
-unseen logs, and finds the agent ``general``. With ``--scenario NAME`` instead of LOGS, it searches on the first
-training seeds of a scenario.
+unseen logs, and finds the agent ``general``. With ``--users FOLDER``, those of the study of known users count as much.
+With ``--scenario NAME`` instead of LOGS, it searches on the first training seeds of a scenario.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import numpy as np
 import typer
 
-from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
+from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.prediction.levels import LEVELS, counts_of, levels_of, normalised
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, search, training_problems
-from studies.unseen_logs.windows import TRAINING, list_windows
+from studies.known_users import windows as known_users
+from studies.unseen_logs.windows import TRAINING, list_windows, training_run_times_s
 
 LARGEST: Final = 32  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean
-# What the search begins at, in units in which a step of 1 changes the schedule about equally: queues near the bounds
-# that Optuna found for Tiresias, arrival order within each, and similar jobs ahead of unknown ones.
+FLOOR: Final = 0.001  # part of a prior that is the same for each level
+# What the search begins at, in units in which a step of 1 changes the schedule about equally.
 START: Final[Mapping[str, tuple[float, ...]]] = {
-    "linear": (1.0, 0.0, 0.5, 0.0, 0.0),
-    "bounds": (1.5, 2.125, 2.75),
-    "heights": (1.0, 1.0, 1.0),
-    "hold": (2.5,),
+    "hold": (0.75,),
     "least_run_s": (-1.0,),
-    "aging": (1.0,),
     "patience_s": (0.0, 1.0, 0.0, 0.0),
     "links_factor": (2.5,),
     "move_factor": (-1.0,),
 }
+START_VECTOR: Final = np.concatenate([np.array(values) for values in START.values()])
 
 
-def start_vector(seed: int, hidden: int) -> np.ndarray:
-    """Return the vector at which a search begins: START, and random hidden units that do not matter yet."""
-    inner = np.random.default_rng(seed).normal(0.0, 0.5, (len(INPUTS), hidden))
-    parts = [inner.ravel(), np.zeros(2 * hidden), *(np.array(values) for values in START.values())]
-    return np.concatenate(parts)
+def prior_of(samples: Sequence[np.ndarray]) -> np.ndarray:
+    """float64 [LEVELS]: mean of the distributions of samples of run times [s]."""
+    counts = [counts_of(levels_of(sample), np.zeros(len(sample), np.int64), 1) for sample in samples]
+    mean = normalised(np.cumsum([normalised(count) for count in counts], axis=0)[-1][0])
+    return (1.0 - FLOOR) * mean + FLOOR / LEVELS
 
 
-def rule_of(vector: np.ndarray) -> IndexRule:
-    """Return the rule of a vector; times and factors are powers of 4."""
-    at, fixed = 0, sum(map(len, START.values()))
-    hidden = (len(vector) - fixed) // (len(INPUTS) + 2)
-
-    def take(count: int) -> np.ndarray:
-        nonlocal at
-        at += count
-        return vector[at - count : at].copy()
-
-    inner = take(len(INPUTS) * hidden).reshape(len(INPUTS), hidden)
-    bias, outer = take(hidden), take(hidden)
-    parts = {name: take(len(values)) for name, values in START.items()}
+def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
+    """Return the rule of a vector; times and factors are powers of 4. Without a prior, it is the same for each level."""
+    lengths = [len(values) for values in START.values()]
+    parts = dict(zip(START, np.split(vector, np.cumsum(lengths[:-1])), strict=True))
     per_excess, constant = np.split(_power_of_4(parts["patience_s"]), 2)
     return IndexRule(
-        linear=parts["linear"] * np.array([1.0, 1.0, 1.0, 5.0, 1.0])[: len(TERMS)],
-        inner=inner,
-        bias=bias,
-        outer=3.0 * outer,
-        bounds=4.0 * parts["bounds"],
-        heights=10.0 * parts["heights"],
+        prior=np.ones(LEVELS) if prior is None else prior,
         hold=2.0 * max(float(parts["hold"][0]), 0.0),
         least_run_s=60.0 * float(_power_of_4(parts["least_run_s"])[0]),
-        aging=0.5 * max(float(parts["aging"][0]), 0.0),
         patience_s=np.stack([7_200.0 * per_excess, 60.0 * constant], axis=1),
         links_factor=float(_power_of_4(parts["links_factor"])[0]),
         move_factor=max(10.0 * float(_power_of_4(parts["move_factor"])[0]), 1.0),
@@ -85,18 +70,22 @@ def _power_of_4(exponents: np.ndarray) -> np.ndarray:
     return arrays.power(4.0, np.clip(exponents, -5.0, 5.0))
 
 
-def log_jct(rule: IndexRule, instance: Instance) -> tuple[float, float]:
-    """Return the logarithms of mean and 99th percentile of the JCT of a rule [s]."""
+def log_jct(rule: IndexRule, instance: Instance, first: int) -> tuple[float, float]:
+    """Return the logarithms of mean and 99th percentile of the JCT of the jobs from row ``first`` on [s]."""
     simulation = Simulation(instance)
     simulation.run(IndexPolicy.playing(rule))
-    jobs = simulation.arrays.jobs
+    jobs = simulation.arrays.jobs[first:]
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
     return log(arrays.mean(jct_s)), log(float(np.quantile(jct_s, 0.99)))
 
 
-def score(rule: IndexRule, instances: Sequence[Instance]) -> float:
-    """Return what the search makes small: a mean over problems, so ratios between rules count equally in each."""
-    means, tails = np.array([log_jct(rule, instance) for instance in instances]).T
+def score(rule: IndexRule, instances: Sequence[Instance], first: Mapping[int, int]) -> float:
+    """Return what the search makes small: a mean over problems, so ratios between rules count equally in each.
+
+    ``first`` : by ``id`` of a problem, the row of its first job that counts; without one, all jobs count
+    """
+    found = [log_jct(rule, instance, first.get(id(instance), 0)) for instance in instances]
+    means, tails = np.array(found).T
     return arrays.mean(means) + TAIL_WEIGHT * arrays.mean(tails)
 
 
@@ -110,24 +99,38 @@ class PolicySettings(Settings):
     """Number of training seeds of the scenario."""
     logs: Annotated[Path | None, typer.Argument()] = None
     """Folder of the logs."""
+    users: Path | None = None
+    """Folder of the logs that tell users."""
     scenario: str = ""
     """Instead of logs: search on training seeds of this scenario."""
-    hidden: int = 8
-    """Hidden units; 0 = a linear rule."""
+
+
+def known_user_problems(users: Path) -> list[Instance]:
+    """Return the training windows of the study of known users, with limits and without, in turn."""
+    told = tuple(known_users.TOLD)
+    windows = known_users.list_windows(TRAINING)
+    return [window.instance(window.workload(users, told[i % 3])) for i, window in enumerate(windows)]
 
 
 def main(settings: PolicySettings) -> None:
     """Search, and save the rule."""
     if (settings.logs is None) == (not settings.scenario):
         raise GpuschedError("give either LOGS, a folder, or --scenario NAME")
+    first: dict[int, int] = {}
     if settings.logs is None:
         problems, about = training_problems(settings.scenario, settings.problems), {"scenario": settings.scenario}
+        samples = [np.concatenate([instance.ideal_s for instance in problems])]
     else:
         windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST]
         problems, about = [window.instance(settings.logs) for window in windows], {}
-    start = start_vector(settings.seed, settings.hidden)
-    best, found = search(start, lambda vector, chosen: score(rule_of(vector), chosen), problems, settings)
-    rule_of(best).save(settings.output, about | found)
+        samples = training_run_times_s(settings.logs)
+    if settings.users is not None:
+        more = known_user_problems(settings.users)
+        first = {id(one): len(one.workload) - known_users.REPORTED for one in more}
+        problems += more
+    make = partial(rule_of, prior=prior_of(samples))
+    best, found = search(START_VECTOR, lambda vector, some: score(make(vector), some, first), problems, settings)
+    make(best).save(settings.output, about | found)
     print(f"saved {settings.output}: {found}")
 
 

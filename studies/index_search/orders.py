@@ -18,6 +18,7 @@ from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, search, training_problems
+from studies.index_search.saving import save_weights
 
 SCENARIO: Final = "rar-160-v0"
 REHEARSALS: Final = 40  # of a play in the training
@@ -56,7 +57,7 @@ def main(settings: Settings = SETTINGS) -> None:
     """Search, and save the weights."""
     problems = [one for one in training_problems(SCENARIO, settings.problems) if has_room(one)]
     best, about = search(np.zeros(len(DEFAULTS)), log_makespan, problems, settings, REHEARSALS)
-    OrderSearch.save(settings.output, weights_of(best), {"scenario": SCENARIO} | about)
+    save_weights(OrderSearch, settings.output, weights_of(best), {"scenario": SCENARIO} | about)
     print(f"saved {settings.output}: {about}, {weights_of(best)}")
 
 

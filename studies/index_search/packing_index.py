@@ -16,6 +16,7 @@ from gpusched_env.agents.packing_index import DEFAULTS, NAMES, PackingIndex
 from gpusched_env.problem.instance import Instance
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, mean_log_jct, search, training_problems
+from studies.index_search.saving import save_weights
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 STEPS: Final = np.array([0.5, 0.5, 0.1, 0.2, 0.3])  # change of each weight by a step of 1
@@ -38,7 +39,7 @@ def log_jct(vector: np.ndarray, instances: Sequence[Instance]) -> float:
 def main(settings: Settings = SETTINGS) -> None:
     """Search, and save the weights."""
     best, about = search(np.zeros(len(NAMES)), log_jct, training_problems(SCENARIO, settings.problems), settings)
-    PackingIndex.save(settings.output, weights_of(best), {"scenario": SCENARIO} | about)
+    save_weights(PackingIndex, settings.output, weights_of(best), {"scenario": SCENARIO} | about)
     print(f"saved {settings.output}: {about}, {weights_of(best)}")
 
 

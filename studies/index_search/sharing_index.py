@@ -15,6 +15,7 @@ from gpusched_env.agents.sharing_index import TERMS, SharingIndex, SharingRule
 from gpusched_env.problem.instance import Instance
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, mean_log_jct, search, training_problems
+from studies.index_search.saving import save_sharing
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 # Change of each weight by a step of 1.
@@ -37,7 +38,7 @@ def log_jct(vector: np.ndarray, instances: Sequence[Instance]) -> float:
 def main(settings: Settings = SETTINGS) -> None:
     """Search, and save the rule."""
     best, about = search(np.zeros(1 + len(TERMS)), log_jct, training_problems(SCENARIO, settings.problems), settings)
-    rule_of(best).save(settings.output, {"scenario": SCENARIO} | about)
+    save_sharing(rule_of(best), settings.output, {"scenario": SCENARIO} | about)
     print(f"saved {settings.output}: {about}, {rule_of(best)}")
 
 

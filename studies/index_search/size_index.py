@@ -23,6 +23,7 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Simulation
 from gpusched_env.support.commands import run_script
 from studies.index_search.cma import cma_es
+from studies.index_search.saving import save_sizes
 
 SCENARIO: Final = "pollux-64-v0"
 NAMES: Final = tuple(one.name for one in dataclasses.fields(SizeWeights) if one.name != "clairvoyant")
@@ -99,7 +100,7 @@ def search(settings: Settings) -> Path:
     }
     settings.output.mkdir(parents=True, exist_ok=True)
     file = settings.output / "model.npz"
-    best.save(file, about)
+    save_sizes(best, file, about)
     print(f"saved {file}: {best}, {about}")
     return file
 

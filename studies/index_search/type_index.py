@@ -18,12 +18,13 @@ import numpy as np
 from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.measuring import measured_ratios
-from gpusched_env.agents.type_index import TypeIndex, save_weights
+from gpusched_env.agents.type_index import TypeIndex
 from gpusched_env.evaluation import evaluate
 from gpusched_env.portable import draws, elementary
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import sha256_of
+from studies.index_search.saving import save_types
 
 NAME: Final = "heterogeneous"
 SCENARIO: Final = "hadar-60gpu-v1"
@@ -82,7 +83,7 @@ def save(path: Path, values: dict[str, float]) -> None:
     """Save weights of the search."""
     prices = {name: values[name] for name in TYPES}
     weights = {name: value for name, value in values.items() if name not in TYPES}
-    save_weights(path, weights, prices, {"version": __version__, "scenario": SCENARIO})
+    save_types(path, weights, prices, {"version": __version__, "scenario": SCENARIO})
 
 
 def card_of(file: Path, settings: Settings, hours: float) -> Card:

@@ -19,6 +19,7 @@ from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClairvoyantView, Simulation
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, search, training_problems
+from studies.index_search.saving import save_weights
 
 SCENARIO: Final = "hadar-60gpu-v1"
 REHEARSALS: Final = 12  # of a play in the training
@@ -75,7 +76,7 @@ def main(settings: Settings = SETTINGS) -> None:
         return arrays.mean(logs)
 
     best, about = search(np.zeros(len(NAMES)), score, problems, settings, REHEARSALS)
-    TypeOrderSearch.save(settings.output, weights_of(best), {"scenario": SCENARIO} | about)
+    save_weights(TypeOrderSearch, settings.output, weights_of(best), {"scenario": SCENARIO} | about)
     print(f"saved {settings.output}: {about}, {weights_of(best)}")
 
 

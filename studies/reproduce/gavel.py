@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.policies import POLICIES
 from gpusched_env.baselines.gavel.scheduler import INTERIOR_POLICIES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
+from studies.reproduce import gavel_interior
 
 __all__ = ["POLICIES", "cells", "measure", "spec"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from gpusched_env.event_log import COMPLETE, START, EventLog
 from gpusched_env.metrics import job_times
-from gpusched_env.network.kway import effective_contenders, straddle_counts
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
+from studies.reproduce.kway import effective_contenders, straddle_counts
 
 GPUS_OF_A_SERVER: Final = (4, 8, 16, 32)  # drawn uniformly
 MOST_SERVERS: Final = 20

@@ -16,13 +16,12 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from gpusched_env.agents.index_policy.evidence import TOLERANCE_S
-from gpusched_env.agents.index_policy.rule import IndexRule, Tables
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy, allocate_index
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.portable.arrays import log2
-from gpusched_env.problem.instance import Instance
+from gpusched_env.prediction import STARTS_S
+from gpusched_env.prediction.levels import levels_of
 from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console
@@ -30,24 +29,6 @@ from studies.unseen_logs.scores import Score, by_log, ratio, score
 from studies.unseen_logs.windows import FREE, Window, list_windows
 
 AGENT: Final = "learned"
-# [s] Ends of the levels of elapsed times: four levels for each doubling, from 16 s to about a year.
-FINE_S: Final = tuple(4.0 * (1 << i // 4) * (4 + i % 4) for i in range(85))
-
-
-@dataclass(frozen=True)
-class RemainingTime(IndexRule):
-    """The score of a job is log2 of the GPU time that remains; a job's prediction is the level of its run time."""
-
-    def tables(self, instance: Instance) -> Tables:
-        """Return the tables of the weights, with scores for fine levels."""
-        begin = np.array([0.0, *FINE_S])
-        end = np.array([*FINE_S, 2.0 * FINE_S[-1]])
-        remaining_s = np.maximum(((begin + end) / 2.0)[:, None] - begin, ((end - begin) / 4.0)[:, None])
-        gang = log2(instance.classes[:, 1].astype(float))
-        scores = np.zeros((len(gang), 2 * len(begin) + 1, len(begin)))
-        scores[:, 1 : len(begin) + 1] = np.round(gang[:, None, None] + log2(remaining_s), 6)
-        aging = np.zeros(len(begin))
-        return super().tables(instance)._replace(scores=scores, aging=aging, thresholds_s=np.array(FINE_S))
 
 
 @dataclass
@@ -59,13 +40,17 @@ class KnownOrder(IndexPolicy):
     """
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
-        """Return the arrays of a run, with the true run time of each job as its prediction."""
-        instance = simulation.instance
-        shared = {one.name: getattr(self.rule, one.name) for one in dataclasses.fields(IndexRule)}
-        plan = allocate_index(instance, RemainingTime(**shared | {"hold": 0.0, "reach": 0}))
-        plan.told[:, 0] = 1 + np.searchsorted(np.array(FINE_S) - TOLERANCE_S, instance.ideal_s, side="right")
-        plan.tellers[:, 0] = 1
-        return plan
+        """Return the arrays of a run; the class of each job is the level of its true run time."""
+        own = super().begin(simulation, alone)
+        own.memory["hold"] = 0.0
+        own.class_of[:] = levels_of(simulation.instance.ideal_s)
+        ends_s = np.append(STARTS_S[1:], 1.25 * STARTS_S[-1])
+        left_s = np.maximum(((STARTS_S + ends_s) / 2.0)[:, None] - STARTS_S, ((ends_s - STARTS_S) / 4.0)[:, None])
+        own.replace("scores", np.round(log2(left_s), 6))
+        return own
+
+    def assist(self, simulation: Simulation, own: IndexState) -> None:
+        """Learn nothing."""
 
 
 def known_order() -> Scheduler:

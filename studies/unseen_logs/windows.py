@@ -254,6 +254,18 @@ def _arrivals(source: str) -> np.ndarray:
     return np.sort(_whole(source).jobs["arrival_s"])
 
 
+def training_run_times_s(logs: Path) -> list[np.ndarray]:
+    """Return the run times of all jobs of the training part of each log [s]."""
+    found = []
+    for part in PARTS.values():
+        if part.use == TRAINING and part.log not in GENERATORS:
+            file_format, _, path = part.log.partition(":")
+            jobs = _whole(f"{file_format}:{logs / path}").jobs
+            inside = (jobs["arrival_s"] >= part.start_s) & (jobs["arrival_s"] < part.stop_s)
+            found.append(jobs["duration_s"][inside])
+    return found
+
+
 def make_windows(
     logs: Path, parts: Sequence[str] = tuple(PARTS), most_nodes: int = 256, further: int = 0
 ) -> Iterator[Window]:

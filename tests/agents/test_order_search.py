@@ -16,6 +16,7 @@ from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from studies.index_search.orders import has_room, makespan_s, weights_of
+from studies.index_search.saving import save_weights
 
 LPT = "lpt:placement=consolidate,strict=true"
 
@@ -62,7 +63,7 @@ def test_a_search_begins_anew_when_jobs_arrive_and_finishes_all_jobs() -> None:
 
 
 def test_runs_repeat_and_seeds_differ(tmp_path: Path) -> None:
-    OrderSearch.save(tmp_path / "w.npz", DEFAULTS, {})
+    save_weights(OrderSearch, tmp_path / "w.npz", DEFAULTS, {})
     spec = f"learned:path={tmp_path / 'w.npz'},rehearsals=30"
     made = make_scheduler(spec)
     assert isinstance(made, OrderSearch)

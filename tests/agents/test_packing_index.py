@@ -22,6 +22,7 @@ from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Simulation, simulate
 from studies.index_search.packing_index import log_jct, weights_of
+from studies.index_search.saving import save_weights
 
 
 def index(**weights: float) -> PackingIndex:
@@ -117,7 +118,7 @@ def test_a_gang_that_fits_into_a_machine_waits_for_one() -> None:
 
 
 def test_weights_are_saved_and_played(tmp_path: Path) -> None:
-    PackingIndex.save(tmp_path / "w.npz", (0.5, -0.4, 0.1, 0.2, 0.3), {})
+    save_weights(PackingIndex, tmp_path / "w.npz", (0.5, -0.4, 0.1, 0.2, 0.3), {})
     made = make_scheduler(f"learned:path={tmp_path / 'w.npz'}")
     assert isinstance(made, PackingIndex)
     assert made.clairvoyant

@@ -24,6 +24,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.traces.profile_tables import load_fitted
+from studies.index_search.saving import save_sharing
 from studies.index_search.sharing_index import rule_of
 from tests.baselines.test_sjf_bsbf import check_rules, models_instance, shared
 
@@ -152,7 +153,7 @@ def test_the_gang_size_counts_in_the_order() -> None:
 
 def test_a_saved_rule_is_read_again_and_a_damaged_one_refused(tmp_path: Path) -> None:
     chosen, file = random_rule(1), tmp_path / "rule.npz"
-    chosen.save(file, {"seed": 1})
+    save_sharing(chosen, file, {"seed": 1})
     assert SharingIndex(path=str(file)).rule == chosen
     assert make_scheduler("learned", path=str(file)) == SharingIndex(path=str(file))
     file.write_bytes(file.read_bytes()[:-40])

@@ -18,6 +18,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
+from studies.index_search.saving import save_sizes
 from studies.index_search.size_index import NAMES, START, Settings, score, search, weights_of
 
 
@@ -70,7 +71,7 @@ def test_short_jobs_first_if_their_time_left_counts() -> None:
 
 def test_weights_are_saved_and_played_by_path(tmp_path: Path) -> None:
     weights = SizeWeights(work=0.1, keep=2.0)
-    weights.save(tmp_path / "model.npz", {})
+    save_sizes(weights, tmp_path / "model.npz", {})
     assert SizeWeights.load(tmp_path / "model.npz") == weights
     played = make_scheduler(f"learned:path={tmp_path / 'model.npz'}")
     assert isinstance(played, SizeIndex)

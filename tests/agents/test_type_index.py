@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpusched_env.agents.type_index import TypeIndex, save_weights
+from gpusched_env.agents.type_index import TypeIndex
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.metrics import job_times
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import simulate
+from studies.index_search.saving import save_types
 
 NONE = {"gang": 0.0, "advantage": 0.0, "speed": 0.0}
 PRICES = {"V100": 0.44, "P100": 0.36, "K80": 0.2}
@@ -24,7 +25,7 @@ def small(jobs: int = 60) -> Scenario:
 
 
 def index(folder: Path, prices: dict[str, float] = PRICES, **weights: float) -> TypeIndex:
-    save_weights(folder / "weights.npz", NONE | weights, prices, {})
+    save_types(folder / "weights.npz", NONE | weights, prices, {})
     return TypeIndex(path=str(folder / "weights.npz"))
 
 

@@ -24,6 +24,7 @@ from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClairvoyantView, Simulation, Start, simulate
 from studies.index_search.makespan_headroom import makespan_bound_of_types
+from studies.index_search.saving import save_weights
 from studies.index_search.type_orders import end_of_orders_s, end_of_rival_s, weights_of
 
 SMALL = "hadar-60gpu-v1:nodes=2,jobs=100"
@@ -114,13 +115,13 @@ def test_a_time_limit_that_no_plan_meets_leaves_the_rival() -> None:
 
 def test_runs_repeat_and_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "w.npz"
-    TypeOrderSearch.save(path, DEFAULTS, {})
+    save_weights(TypeOrderSearch, path, DEFAULTS, {})
     made = make_scheduler(f"learned:path={path},rehearsals=5")
     assert isinstance(made, TypeOrderSearch)
     assert (made.rule, made.rehearsals, made.clairvoyant) == (DEFAULTS, 5, True)
     instance = get_scenario("hadar-60gpu-v1:nodes=2,jobs=20").instance(0)
     assert simulate(instance, made).digest() == simulate(instance, made).digest()
-    OrderSearch.save(path, DEFAULTS[: len(OrderSearch.names)], {})
+    save_weights(OrderSearch, path, DEFAULTS[: len(OrderSearch.names)], {})
     with pytest.raises(SchedulerError, match=r"w\.npz: "):
         TypeOrderSearch(path=str(path))
 

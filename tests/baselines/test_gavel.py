@@ -281,7 +281,7 @@ def test_parameters_are_checked() -> None:
 
 
 def test_without_its_solver_interior_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.baselines.gavel.interior.installed", lambda: False)
+    monkeypatch.setattr("studies.reproduce.gavel_interior.installed", lambda: False)
     with pytest.raises(SchedulerError, match=r"pip install ecos .*C compiler.* or take tie_break=vertex"):
         Gavel(tie_break="interior")
 

@@ -37,10 +37,13 @@ def cases() -> dict[str, dict[str, Any]]:
     }
 
 
-def together(many: Any, ones: list[gym.Env], rng: np.random.Generator, steps: int, grow: float) -> int:
+def together(
+    many: Any, ones: list[gym.Env], rng: np.random.Generator, steps: int, grow: float, resets: float = 0.3
+) -> int:
     """Reset and step a batch and single environments at random; return how often an episode was compared to its end.
 
-    Before each call, with probability ``grow``, the arrays of the batch grow along random axes.
+    Before each call, with probability ``grow``, the arrays of the batch grow along random axes; with probability
+    ``resets``, some environments are reset.
     """
     count, fresh = len(ones), True
     over = np.zeros(count, bool)
@@ -50,7 +53,7 @@ def together(many: Any, ones: list[gym.Env], rng: np.random.Generator, steps: in
         if not fresh and rng.random() < grow:
             lengthen(many, rng)
         marked = np.ones(count, bool) if fresh else over | (rng.random(count) < 0.2)
-        if fresh or over.any() or rng.random() < 0.3:
+        if fresh or over.any() or rng.random() < resets:
             fresh = False
             if not marked.any():
                 continue

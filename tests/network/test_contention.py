@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines.ada_srsf import start_beside
 from gpusched_env.errors import ScenarioError
-from gpusched_env.network import kway
 from gpusched_env.network.contention import Contention
 from gpusched_env.network.pairwise import ratio_matrix, read_pairwise
+from studies.reproduce import kway
 
 GPUS_ON = np.array([[2, 2, 0, 0], [0, 1, 1, 0], [0, 0, 0, 4], [1, 0, 3, 0], [0, 1, 0, 1]])  # gangs A to E
 B = 8.53e-10  # [s/byte], 10 GbE
@@ -47,20 +48,20 @@ def ends_s(first: float, second: float, together: bool) -> float:
 def test_start_rule() -> None:
     threshold = M / (2 * 1.3)
     assert threshold == pytest.approx(38.4615e6, abs=50)
-    assert not kway.start_beside(threshold * (1 + 1e-12), M, B, ETA)
-    assert kway.start_beside(threshold * (1 - 1e-12), M, B, ETA)
+    assert not start_beside(threshold * (1 + 1e-12), M, B, ETA)
+    assert start_beside(threshold * (1 - 1e-12), M, B, ETA)
     cases = {38e6: (0.2019904, 0.203014), 39e6: (0.2050612, 0.203867), 120e6: (0.40944, 0.27296)}
     for new, (start, wait) in cases.items():
         assert ends_s(M, new, together=True) == pytest.approx(start, rel=1e-9)
         assert ends_s(M, new, together=False) == pytest.approx(wait, rel=1e-9)
-        assert kway.start_beside(new, M, B, ETA) == (start < wait)
+        assert start_beside(new, M, B, ETA) == (start < wait)
 
 
 @given(st.floats(1.0, 1e12), st.floats(1.0, 1e12))
 def test_start_rule_minimises_the_sum_of_ends(new: float, remaining: float) -> None:
     start, wait = ends_s(remaining, new, together=True), ends_s(remaining, new, together=False)
     if abs(start - wait) > 1e-9 * wait:
-        assert kway.start_beside(new, remaining, B, ETA) == (start < wait)
+        assert start_beside(new, remaining, B, ETA) == (start < wait)
 
 
 def test_a_table_and_what_it_lacks(tmp_path: Path) -> None:

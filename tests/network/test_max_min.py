@@ -10,7 +10,7 @@ import pytest
 from kernel_solver import KernelNetwork, kernel_rates
 from max_min_reference import Array, max_min_by_lp, max_min_rates
 
-from gpusched_env.network.kway import straddle_counts
+from studies.reproduce.kway import straddle_counts
 
 SOLVERS = [max_min_rates, max_min_by_lp, kernel_rates]
 Solver = Callable[..., Array]

@@ -103,8 +103,12 @@ def test_lines_of_another_length_are_no_outages(tmp_path, line):
 
 @pytest.mark.parametrize(
     ("line", "told"),
-    [("4,1,2", "numbers from 0 to 3"), ("x,1,2", "write numbers"), ("1,5,5", "not after start_s"),
-     ("1,-1,5", "start_s"), ("2-1,1,2", "lower one first")],
+    [("4,1,2", "field 'node': '4': give numbers from 0 to 3"), ("x,1,2", "field 'node': 'x': give numbers"),
+     ("2-1,1,2", "field 'node': '2-1'"), (",1,2", "field 'node' is empty"), ("0-9,1,2", "field 'node': '0-9'"),
+     ("1,5,5", "field 'end_s': 5 is not after start_s, 5: give seconds"), ("1,-1,5", "field 'start_s': '-1': expected"),
+     ("1,1e300,", "field 'start_s': '1e300': expected seconds from 0 to"), ("1,inf,", "field 'start_s': 'inf'"),
+     ("1,x,5", "field 'start_s': 'x'"), ("1,,5", "field 'start_s': ''"), ("1,nan,5", "field 'start_s': 'nan'"),
+     ("1,1,inf", "field 'end_s': 'inf': expected seconds .* or nothing"), ("1,1,1e300", "field 'end_s': '1e300'")],
 )  # fmt: skip
 def test_bad_lines_are_named(tmp_path, line, told):
     path = tmp_path / "outages.csv"
@@ -163,7 +167,7 @@ def test_the_option(tmp_path, monkeypatch, text):
 @pytest.mark.parametrize(
     ("text", "told"),
     [("rsc1", "did you mean 'rsc-1'"), ("rate=-1", "failures.rate is -1"), ("rate=9,sape=2", "did you mean 'shape'"),
-     ("rate=1e9", "lower the rate"), ("until_s=0", "until_s"), ("rate=9,bursts=3", "must be a list")],
+     ("rate=1e9,repair_s=0", "lower the rate"), ("until_s=0", "until_s"), ("rate=9,bursts=3", "must be a list")],
 )  # fmt: skip
 def test_bad_options_are_refused(text, told):
     with pytest.raises(GpuschedError, match=told):
@@ -182,6 +186,29 @@ def test_any_numbers_give_outages_in_order(rate, shape, repair_s, sigma, share, 
     )
     found = failures.draw(seed, Cluster.homogeneous(nodes, 2, 2), DAY_S)
     assert (found.rows["start_s"] < DAY_S).all()
+
+
+@pytest.mark.parametrize("shape", [0.1, 1.0, 20.0])
+@pytest.mark.parametrize(("repair_s", "sigma"), [(0.0, 0.0), (3600.0, 1.0), (1e6, 3.0)])
+def test_the_expected_failures_are_those_drawn(shape, repair_s, sigma):
+    failures, cluster = Failures(2_000.0, shape, repair_s, sigma), Cluster.homogeneous(200, 8)
+    for horizon_s in (1e5, 1e6):
+        found = len(failures.draw(5, cluster, horizon_s)) / 200
+        scale_s = 1_000 * DAY_S / 2_000.0 / math.gamma(1 + 1 / shape)
+        expected = failures._expected(scale_s, horizon_s)
+        assert 0.8 * expected < found + 1 < 4 * expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [({"rate": 1e5, "shape": 0.1}, "failures: rate 100000, shape 0.1 and repair_s 0 let .* but 4,310 times"),
+     ({"rate": 3e3, "lemon_share": 0.02, "lemon_factor": 1e6}, "lower the rate or lemon_factor, .* or set until_s"),
+     ({"rate": 0, "bursts": (Burst(1e9, repair_s=0.0, nodes=8),)}, "burst: rate 1e.09")],
+)  # fmt: skip
+def test_too_many_failures_are_refused_before_they_are_drawn(monkeypatch, fields, told):
+    monkeypatch.setattr("gpusched_env.portable.draws.exponential", None)
+    with pytest.raises(ScenarioError, match=told):
+        Failures(**{"repair_s": 0.0} | fields).draw(1, Cluster.homogeneous(64, 8), 30 * DAY_S)
 
 
 def test_the_gamma_function():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from gpusched_env.baselines.gavel.interior import inside
+from studies.reproduce.gavel_interior import inside
 
 ROUND_S, RESET_S = 360.0, 1_920.0
 SHUFFLE_SEED = 5

@@ -17,11 +17,12 @@ from max_min_reference import max_min_rates
 from network_interference import degradation, flat_goodput_factor, pairwise_ratios, part_time_slowdown
 
 from gpusched_env.event_log import COMPLETE, PREEMPT, RATE, RESUME, START, EventLog
-from gpusched_env.network import LINK_TIERS, kway
+from gpusched_env.network import LINK_TIERS
 from gpusched_env.network.collectives import Gangs, Links, collective_cost
 from gpusched_env.network.ecmp import path_hash
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.performance import overlapped
+from studies.reproduce import kway
 
 Array = np.ndarray[Any, Any]
 

@@ -21,7 +21,6 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import START
 from gpusched_env.metrics import Interval, job_times, mean_interval
-from gpusched_env.network.kway import effective_contenders, straddle_counts
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
@@ -30,6 +29,7 @@ from gpusched_env.support.consoles import console
 from studies.reproduce import CARDS, Card, Finding, Results, Run, load_card, play_card
 from studies.reproduce.drawing import legend_above, new_figure
 from studies.reproduce.expressions import as_change, plus_minus, quartiles, spread
+from studies.reproduce.kway import effective_contenders, straddle_counts
 from studies.reproduce.report import SUMMARY_LINES, WIDTH, findings_table, fitted, new_table, summary
 from studies.reproduce.sjf_bco import RingAllReduce, measure
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from helpers import check_counts, plain_python_digests
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.core.state import ACTIVE, allocate
@@ -215,6 +215,7 @@ def facts(instance: Instance, simulation: Simulation, outcome: Outcome) -> set[s
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
+@example(307)  # the log is cut long before the time limit, and an attempt runs on
 def test_random_play_conserves_work_and_is_the_same_in_a_batch_from_a_copy_and_again(seed: int) -> None:
     run(seed)
 

@@ -1,6 +1,7 @@
 """A twin's policy from files of Slurm, and names that mean something else, too: an account and a partition ``all``."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -265,6 +266,10 @@ def test_outages_are_reservations_of_pools(tmp_path):
     write_twin(twin, tmp_path / "twin.json")
     assert read_twin(tmp_path / "twin.json").pools == (pool,)
     assert twin.without_outages().pools == pools
+    told = json.loads((tmp_path / "twin.json").read_text())
+    told["pools"][0]["reservations"] = [{"name": "maintenance", "start_s": 50.0, "end_s": 100.0, "nodes": "1"}]
+    (tmp_path / "twin.json").write_text(json.dumps(told))
+    assert read_twin(tmp_path / "twin.json").pools[0].reservations[0].planned  # known in advance
 
 
 def test_outages_explain_waits():

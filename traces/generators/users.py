@@ -99,7 +99,8 @@ def plant_users(
     together &= rng.random(jobs) < law.together
     of_class = {k: np.flatnonzero(kind == k) for k in np.unique(kind).tolist()}
     firsts = np.flatnonzero(~together)
-    user, template, medians = np.empty(jobs, np.int64), np.empty(jobs, np.int64), []
+    user, template = np.empty((2, jobs), np.int64)
+    medians: list[float] = []
     book = _Book(users)
     for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), jobs], strict=True):
         who = book.submitter(rng, activity, int(gpus[first]), law.same_gang)

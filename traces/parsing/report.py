@@ -108,10 +108,6 @@ class ReadReport:
         """Write one row for every dropped row and every remark, in the order of the file.
 
         Columns: file, unit (line or record), number, outcome (dropped or noted), reason.
-
-        Raises
-        ------
-        GpuschedError : the file cannot be written
         """
         groups = [("dropped", *item) for item in self.dropped_at.items()]
         groups += [("noted", *item) for item in self.noted_at.items()]

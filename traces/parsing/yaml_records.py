@@ -36,10 +36,6 @@ def yaml_objects(stream: BinaryIO, longest: int) -> Iterator[Any]:
     """Yield the value of every object, one at a time; ``longest`` : characters of one that is not damaged [character].
 
     Aliases are refused, because a few lines of them can stand for more values than memory holds. Times stay texts.
-
-    Raises
-    ------
-    YamlError : with the line
     """
     events = yaml.parse(stream, Loader=LOADER)
     try:

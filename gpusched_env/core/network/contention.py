@@ -45,12 +45,7 @@ def model_number(name: str) -> int:
 
 
 def prepare_model(number: int) -> None:
-    """Compile a model that a run will use.
-
-    Raises
-    ------
-    KernelError : the model does not compile
-    """
+    """Compile a model that a run will use."""
     for hook in (price, begin, alone, solve):
         hook.prepare(number)
 
@@ -85,10 +80,6 @@ def contention_model(
     solver : function ``(sim)`` that computes the rates of all flows before iteration times are computed, and lists the
         gangs whose rates have changed
     keeps_idle_flows : whether gangs that send no bytes count as gangs on their links
-
-    Raises
-    ------
-    GpuschedError : the name is already in use, or a kernel has a wrong signature
     """
 
     def register(function: Any) -> Any:

@@ -48,10 +48,6 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     anywhere : whether the rule places every gang for which enough GPUs are free
     shares : how a gang chooses GPUs to share if too few GPUs are free: flags of core/sharing/choices.py; 0 = it never
         shares
-
-    Raises
-    ------
-    GpuschedError : the name is already in use, the kernel has a wrong signature, or there are too many rules
     """
 
     def register(function: Any) -> Any:
@@ -69,11 +65,6 @@ def rule_number(name: str) -> int:
     """Return the number of a placement rule that is used from now on, which is compiled here if it is not.
 
     RULE_NUMBER has the numbers of rules that may never be used.
-
-    Raises
-    ------
-    GpuschedError : no rule has this name; the message suggests similar names
-    KernelError : the rule does not compile
     """
     number = _known(name)
     place.prepare(number)
@@ -92,12 +83,7 @@ def rule_name(number: int) -> str:
 
 
 def check_numbers(numbers: np.ndarray) -> None:
-    """Raise an error unless every element of ``numbers`` is the number of a placement rule.
-
-    Raises
-    ------
-    GpuschedError : no rule has one of these numbers
-    """
+    """Raise an error unless every element of ``numbers`` is the number of a placement rule."""
     bad = numbers[(numbers < 0) | (numbers >= len(_names))]
     if len(bad):
         raise GpuschedError(f"placement rule number {bad[0]}: no rule has it; take numbers from RULE_NUMBER")

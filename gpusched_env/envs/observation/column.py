@@ -21,12 +21,7 @@ class Column(NamedTuple):
 
 
 def indices(columns: Sequence[Column]) -> Any:
-    """Return the number of each column by its name: with ``NODES = indices(...)``, kernels write ``[n, NODES.free]``.
-
-    Raises
-    ------
-    ValueError : a name is given twice, or is no name of Python
-    """
+    """Return each column's number by its name: with ``NODES = indices(...)``, kernels write ``[n, NODES.free]``."""
     names = [column.name for column in columns]
     return namedtuple("Indices", names)(*range(len(names)))
 

@@ -123,10 +123,6 @@ def observation_array(
         fastest; none, ``()`` = the observation has a vector, which the kernel sees as a single row
     group : the arrays with which it appears
     about : what a row is, for the documentation
-
-    Raises
-    ------
-    GpuschedError : the name is taken, the rows are unknown, there are no columns, or the kernel has another signature
     """
 
     def register(function: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusched_env.network import NETWORK_PRESETS
 from gpusched_env.network.collectives import Gangs, Links, collective_cost, solo_rate_Bps
-from gpusched_env.network.presets import NVLINK_S, RDMA_S, NetworkPreset, RATES_GBps
+from gpusched_env.network.presets import STEPS_S, NetworkPreset, RATES_GBps
 from studies.reproduce.testbeds.reading import Columns, Measured, Points
 
 FILE: Final = "nccl_allreduce"
@@ -46,7 +46,7 @@ def seconds(table: Columns, at: int, machines: Mapping[str, str], column: str, c
     machine = machines.get(str(table["set"][at])) or machines[str(table["gpu"][at])]
     preset, gpus, note = MACHINES[machine], table["gpus"][at], str(table["note"][at])
     servers, spec, fabric = -(-gpus // preset.gpus[0]), preset.topology, machine.rpartition("-")[2]
-    links, collective = Links(spec.gpu_GBps * 1e9, spec.nic_GBps * 1e9, NVLINK_S, RDMA_S), "ring"
+    links, collective = Links(spec.gpu_GBps * 1e9, spec.nic_GBps * 1e9, STEPS_S["nvlink"], STEPS_S["rdma"]), "ring"
     if column != "as is":
         links = links._replace(switch_share=spec.switch_share)
         collective = "ring" if "ENABLE=0" in note else "nvls" if "forced" in note else "nccl"

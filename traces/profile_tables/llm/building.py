@@ -42,10 +42,6 @@ def llm_profiles(requests: Sequence[Request]) -> Profiles:
 
     On its other GPU types the gang has the same plan. Where a plan does not fit or is not known, compute times are
     infinite. A gang that fits into one server and is spread over several is taken to be in two halves.
-
-    Raises
-    ------
-    WorkloadError : an unknown name, or a request of which no gang size can run, with the arithmetic
     """
     types = tuple(dict.fromkeys(name for request in requests for name in request.gpu_types))
     rows, measured = [], []

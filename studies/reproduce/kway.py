@@ -2,7 +2,7 @@
 
 SJF-BCO (MobiHoc 2022, section 4.1) and Wang et al. use the same function f(k) = k + alpha (k-1): if k transfers share a
 link, each takes f(k) times as long as alone. In the symbols of Wang et al., b = 1/B and alpha = eta/b. The model counts
-gangs per server and ignores the links between servers. The kernels are in core/network/models.
+gangs per server and ignores the links between servers. The package has it as kernels, in core/network/models.
 """
 
 from __future__ import annotations
@@ -37,13 +37,3 @@ def effective_contenders(straddle: Array, mode: str = "clamp", xi: float = 1.0) 
     """Return the number k of effective contenders of each gang; float64 [J]. It is 1 for a gang on one server."""
     straddle = np.asarray(straddle)
     return np.where(straddle > 0, CONTENDERS[mode](straddle, xi), 1.0)
-
-
-def start_beside(new_bytes: float, remaining_bytes: float, per_byte_s: float, penalty_s: float) -> bool:
-    """Return whether a new transfer should start at once beside the only transfer in flight (AdaDUAL).
-
-    Otherwise it should wait for the end of the transfer in flight. It should start at once if and only if
-    M_new < M_rem b / (2 (b + eta)), which minimises the sum of the two finish times. For M_new < M_rem, this sum is
-    b M_rem + (3b + 2 eta) M_new if the new transfer starts at once, and 2b M_rem + b M_new if it waits.
-    """
-    return new_bytes < remaining_bytes * per_byte_s / (2.0 * (per_byte_s + penalty_s))
