@@ -31,11 +31,6 @@ def scores_of(shares: np.ndarray) -> np.ndarray:
     return np.round(log2(gittins_s(shares)), _DECIMALS)
 
 
-def log2_gpus(instance: Instance) -> np.ndarray:
-    """float64 [classes]: log2 of the gang size."""
-    return np.round(log2(instance.classes[:, 1].astype(float)), _DECIMALS)
-
-
 @dataclass(frozen=True)
 class IndexRule:
     """The weights of an index policy. The defaults know nothing of run times before the first jobs have ended.
@@ -43,6 +38,7 @@ class IndexRule:
     Parameters
     ----------
     prior : float64 [LEVELS], distribution of run times before jobs have ended
+    gang : weight of log2 of the gang size, relative to that of the Gittins index
     hold : subtracted from the score of a running job
     least_run_s : progress that a gang makes before it may be preempted [s]
     patience_s : float64 [2, 2]. Row 0 is the patience for the fewest machines, row 1 that for one rack: seconds for
@@ -57,6 +53,7 @@ class IndexRule:
     """
 
     prior: np.ndarray = field(default_factory=partial(np.ones, LEVELS))
+    gang: float = 1.0
     hold: float = 0.0
     least_run_s: float = 0.0
     patience_s: np.ndarray = field(default_factory=partial(np.zeros, (2, 2)))
@@ -72,6 +69,10 @@ class IndexRule:
             )
         if not self.move_factor >= 1.0:
             raise SchedulerError(f"index policy: move_factor is {self.move_factor!r}: it must be at least 1")
+
+    def gang_scores(self, instance: Instance) -> np.ndarray:
+        """float64 [classes]: what the gang size adds to a score."""
+        return np.round(self.gang * log2(instance.classes[:, 1].astype(float)), _DECIMALS)
 
     def patience_of(self, instance: Instance) -> np.ndarray:
         """float64 [classes, 2]: for how long a waiting job accepts only the fewest machines, and only one rack [s]."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from gpusched_env.agents.index_policy.decisions import next_index
-from gpusched_env.agents.index_policy.rule import IndexRule, log2_gpus, scores_of
+from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
@@ -31,7 +31,7 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
     return IndexState(
         memory=memory,
         thresholds_s=STARTS_S[1:].copy(),
-        gang=log2_gpus(instance),
+        gang=rule.gang_scores(instance),
         scores=scores_of(np.tile(rule.prior, (1 + CLASSES, 1))),
         class_of=np.zeros(jobs, np.int32),
         widths=np.array([RULE_NUMBER[name] for name in WIDTHS], np.int32),
@@ -53,7 +53,7 @@ def predictor_for(workload: Workload) -> str:
     known = Known.of(workload)
     if not np.isnan(known.limit_s).all():
         return "limit"
-    return "quantile" if any((one >= 0).any() for one in (known.user, known.name, known.queue)) else "none"
+    return "quantile" if (known.user >= 0).any() or (known.name >= 0).any() else "none"
 
 
 @dataclass
@@ -70,7 +70,7 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     Parameters
     ----------
     predictor : name of the predictor whose ranges are the classes; default empty = ``limit`` if jobs request run times,
-        ``quantile`` if they tell users, names or queues, otherwise ``none``
+        ``quantile`` if they tell users or names, otherwise ``none``
 
     Notes
     -----

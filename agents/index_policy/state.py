@@ -33,7 +33,7 @@ class IndexState(Walk):
 
     memory = array(MEMORY_DTYPE)
     thresholds_s = array(np.float64, "thresholds")  # [s] ascending; service reaches level i + 1 at entry i
-    gang = array(np.float64, "classes")  # log2 of the gang size of each job class
+    gang = array(np.float64, "classes")  # what the gang size of each job class adds
     scores = array(np.float64, "ranges", "levels")  # log2 of the Gittins index [s], by the class of the history
     class_of = array(np.int32, "jobs")  # class of each job in the history
     widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first

@@ -15,7 +15,7 @@ from gpusched_env.problem.instance import Instance
 
 CLASSES: Final = 14  # ranges of predictions, with equal numbers of ended jobs
 _ALL: Final = 8.0  # jobs for which the distribution of all jobs counts in that of a class
-_PRIOR: Final = 8.0  # jobs for which the distribution before the first end counts in that of all jobs
+_PRIOR: Final = 50.0  # jobs for which the distribution before the first end counts in that of all jobs
 _MOST: Final = 20_000  # ended jobs that count, the latest
 _FIRST: Final = 25  # ends before the first distribution; later when a tenth more have ended, or as many
 _WATCHED: Final = 200.0  # jobs over which losses are averaged

@@ -29,11 +29,12 @@ from studies.index_search.rule_search import Settings, search, training_problems
 from studies.known_users import windows as known_users
 from studies.unseen_logs.windows import TRAINING, list_windows, training_run_times_s
 
-LARGEST: Final = 32  # nodes of the largest cluster of the search
+LARGEST: Final = 16  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean
 FLOOR: Final = 0.001  # part of a prior that is the same for each level
 # What the search begins at, in units in which a step of 1 changes the schedule about equally.
 START: Final[Mapping[str, tuple[float, ...]]] = {
+    "gang": (1.0,),
     "hold": (0.75,),
     "least_run_s": (-1.0,),
     "patience_s": (0.0, 1.0, 0.0, 0.0),
@@ -57,6 +58,7 @@ def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
     per_excess, constant = np.split(_power_of_4(parts["patience_s"]), 2)
     return IndexRule(
         prior=np.ones(LEVELS) if prior is None else prior,
+        gang=float(parts["gang"][0]),
         hold=2.0 * max(float(parts["hold"][0]), 0.0),
         least_run_s=60.0 * float(_power_of_4(parts["least_run_s"])[0]),
         patience_s=np.stack([7_200.0 * per_excess, 60.0 * constant], axis=1),
