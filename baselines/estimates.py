@@ -163,7 +163,7 @@ class EstimatingScheduler(Scheduler):
         self._told, self._history = self.told(instance), None
         if self.estimator not in ESTIMATORS:
             self._history = History(instance, self.estimator)
-            self._seen, self._revision = (0, 0), -1
+            self._revision = -1
             restart_s = instance.semantics.checkpoint_s + instance.semantics.restore_s
             self._first = int(np.searchsorted(STARTS_S, RESTARTS * restart_s))
 
@@ -190,15 +190,14 @@ class EstimatingScheduler(Scheduler):
         """Learn what has happened, and write the classes of the jobs and their claims for the policy."""
         self._follow(simulation)
         assert self._history is not None
-        arrived, _ = own.source["arrived"], own.source["ended"] = self._seen
+        arrived, _ = own.source["arrived"], own.source["ended"] = self._history.heard
         own.class_of[:arrived] = self._history.class_of[:arrived]
         own.claims_s[:] = self._claims_s
 
     def _follow(self, simulation: Simulation) -> None:
         history, world = self._history, simulation.arrays.world
         assert history is not None
-        if self._seen != (seen := (int(world["next_arrival"]), int(world["finished"]))):
-            self._seen = seen
+        if history.heard != (world["next_arrival"], world["finished"]):
             history.follow(simulation.arrays)
         if self._revision != history.revision:
             self._revision = history.revision
