@@ -48,14 +48,14 @@ def known_users(seed: int, jobs: int = 90, **rules: float) -> Instance:
 
 
 @pytest.mark.parametrize("restart_s", [0.0, 30.0])
-@pytest.mark.parametrize("spec", ["srsf:estimator=none", "fifo-easy:estimator=none"])
-def test_the_claim_is_what_the_class_has_left_at_the_level_that_a_job_has_reached(spec: str, restart_s: float) -> None:
-    """Half of the jobs end in level 20, half in level 40: by hand, the mean of both middles, then that of level 40."""
-    case = known_users(0, 1, checkpoint_s=restart_s, restore_s=restart_s)
-    case = Instance(case.cluster, Workload.from_columns([0.0], [1], [1e6]), case.network, case.semantics)
-    scheduler = make_scheduler(spec)
+@pytest.mark.parametrize("name", ["sjf", "srsf", "fifo-easy"])
+def test_the_claim_is_what_the_class_has_left_at_the_level_that_a_job_has_reached(name: str, restart_s: float) -> None:
+    """Half of the jobs end in level 20, half in level 40: by hand, with the middles and ends of these levels."""
+    workload = Workload.from_columns([0.0], [1], [1e6])
+    semantics = Semantics(checkpoint_s=restart_s, restore_s=restart_s)
+    scheduler = make_scheduler(f"{name}:estimator=none")
     assert isinstance(scheduler, EstimatingScheduler)
-    simulation = begin(case)
+    simulation = begin(Instance(Cluster.parse("1x1"), workload, Network("none"), semantics))
     view = simulation.view_for(scheduler)
     EstimatingScheduler.reset(scheduler, view)
     history = scheduler._history
@@ -70,11 +70,11 @@ def test_the_claim_is_what_the_class_has_left_at_the_level_that_a_job_has_reache
         level = np.flatnonzero(had_s > STARTS_S)[-1]
         if STARTS_S[level] < 10 * 2 * restart_s:
             level = 0
-        claim = late if level > 20 else (early + late) / 2
-        if spec.startswith("fifo-easy"):  # 0.9 of the jobs end by the end of level 40
-            claim = STARTS_S[41]
-        expected = max(claim - had_s, 0.0)
-        assert scheduler.remaining_s(view, np.array([0])) == pytest.approx([expected])
+        mean, index = (early + late) / 2, early + STARTS_S[21] - STARTS_S[level]  # to the end of level 20, for one end
+        if level > 20:
+            mean = index = late
+        claim = {"sjf": mean, "srsf": index, "fifo-easy": STARTS_S[41]}[name]
+        assert scheduler.remaining_s(view, np.array([0])) == pytest.approx([max(claim - had_s, 0.0)])
 
 
 def test_jobs_of_short_users_go_first_once_they_are_known() -> None:
