@@ -16,13 +16,11 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from gpusched_env.agents.index_policy.evidence import TOLERANCE_S
-from gpusched_env.agents.index_policy.rule import IndexRule, Tables
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy, allocate_index
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.portable.arrays import log2
-from gpusched_env.problem.instance import Instance
+from gpusched_env.prediction.levels import TOLERANCE_S
 from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console
@@ -34,22 +32,6 @@ AGENT: Final = "learned"
 FINE_S: Final = tuple(4.0 * (1 << i // 4) * (4 + i % 4) for i in range(85))
 
 
-@dataclass(frozen=True)
-class RemainingTime(IndexRule):
-    """The score of a job is log2 of the GPU time that remains; a job's prediction is the level of its run time."""
-
-    def tables(self, instance: Instance) -> Tables:
-        """Return the tables of the weights, with scores for fine levels."""
-        begin = np.array([0.0, *FINE_S])
-        end = np.array([*FINE_S, 2.0 * FINE_S[-1]])
-        remaining_s = np.maximum(((begin + end) / 2.0)[:, None] - begin, ((end - begin) / 4.0)[:, None])
-        gang = log2(instance.classes[:, 1].astype(float))
-        scores = np.zeros((len(gang), 2 * len(begin) + 1, len(begin)))
-        scores[:, 1 : len(begin) + 1] = np.round(gang[:, None, None] + log2(remaining_s), 6)
-        aging = np.zeros(len(begin))
-        return super().tables(instance)._replace(scores=scores, aging=aging, thresholds_s=np.array(FINE_S))
-
-
 @dataclass
 class KnownOrder(IndexPolicy):
     """An index policy that knows run times: least remaining GPU time first; the rest is as in the rule.
@@ -59,13 +41,19 @@ class KnownOrder(IndexPolicy):
     """
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
-        """Return the arrays of a run, with the true run time of each job as its prediction."""
-        instance = simulation.instance
-        shared = {one.name: getattr(self.rule, one.name) for one in dataclasses.fields(IndexRule)}
-        plan = allocate_index(instance, RemainingTime(**shared | {"hold": 0.0, "reach": 0}))
-        plan.told[:, 0] = 1 + np.searchsorted(np.array(FINE_S) - TOLERANCE_S, instance.ideal_s, side="right")
-        plan.tellers[:, 0] = 1
+        """Return the arrays of a run, in which the class of a job is the level of its true run time."""
+        plan = super().begin(simulation, alone)
+        starts_s = np.array([0.0, *FINE_S])
+        ends_s = np.array([*FINE_S, 2.0 * FINE_S[-1]])
+        left_s = np.maximum(((starts_s + ends_s) / 2.0)[:, None] - starts_s, ((ends_s - starts_s) / 4.0)[:, None])
+        plan.memory["hold"] = 0.0
+        plan.replace("thresholds_s", np.array(FINE_S))
+        plan.replace("scores", np.round(log2(left_s), 6))
+        plan.class_of[:] = np.searchsorted(starts_s - TOLERANCE_S, simulation.instance.ideal_s, side="right") - 1
         return plan
+
+    def assist(self, simulation: Simulation, own: IndexState) -> None:
+        """Learn nothing: all is known."""
 
 
 def known_order() -> Scheduler:
