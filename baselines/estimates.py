@@ -2,7 +2,8 @@
 
 The claim of a job depends on the time for which it has made progress. The user's doubles when the job passes it
 (docs/traces.md); Slurm's plans read time limits by the same rule. A prediction is revised when the job reaches the next
-level of run time. A scheduler for which a revision can change a decision asks to be woken then.
+level of run time, but not before its service is worth several restarts, as each revision may preempt the job. A
+scheduler for which a revision can change a decision asks to be woken then.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ ORACLE, NOISY, USER, PREDICTED = range(4)  # from USER on, jobs have claims
 # and a job that ends when its claim says must not seem to pass it.
 ROUNDING: Final = 2.0**-40
 UNIT_S: Final = 1.0  # [s] that a passed claim of 0 becomes
+RESTARTS: Final = 10.0  # restarts for which a job makes progress before its prediction is revised
 
 
 @helper
@@ -53,25 +55,12 @@ def claims_after_s(claims_s: np.ndarray, had_s: np.ndarray, now_s: float) -> np.
     return claims_s
 
 
-@helper
-def level_of(had_s: float, now_s: float) -> int:
-    """Return the level of run time that a job has reached which has made progress for ``had_s`` [s]."""
-    low = 0
-    high = LEVELS - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if STARTS_S[middle] < had_s - ROUNDING * now_s:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 SOURCE_DTYPE: Final = np.dtype(
     [
         ("estimator", "<i8"),  # ORACLE, NOISY, USER, PREDICTED
         ("arrived", "<i8"),  # jobs that had arrived when predictions were made the last time
         ("ended", "<i8"),  # jobs that had left the system then
+        ("first", "<i8"),  # first level at which a prediction is revised
     ]
 )
 
@@ -93,11 +82,25 @@ def has_news(sim: Run, plan: Estimates) -> bool:
 
 
 @helper
+def level_of(sim: Run, plan: Estimates, had_s: float) -> int:
+    """Return the level by which a job is predicted that has made progress for ``had_s`` [s]."""
+    low = 0
+    high = LEVELS - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if STARTS_S[middle] < had_s - ROUNDING * sim.world["clock_s"]:
+            low = middle
+        else:
+            high = middle - 1
+    return low if low >= plan.source["first"] else 0
+
+
+@helper
 def claim_of(sim: Run, plan: Estimates, row: int, had_s: float) -> float:
     """Return the claim of a job that has made progress for ``had_s`` [s]."""
     if plan.source["estimator"] == USER:
         return claim_after_s(plan.told[row], had_s, sim.world["clock_s"])
-    return plan.claims_s[plan.class_of[row], level_of(had_s, sim.world["clock_s"])]
+    return plan.claims_s[plan.class_of[row], level_of(sim, plan, had_s)]
 
 
 @helper
@@ -105,7 +108,7 @@ def revised_at_s(sim: Run, plan: Estimates, row: int, had_s: float) -> float:
     """Return for how long a job makes progress before its claim changes [s]; inf = it does not."""
     if plan.source["estimator"] == USER:
         return claim_after_s(plan.told[row], had_s, sim.world["clock_s"])
-    level = level_of(had_s, sim.world["clock_s"]) + 1
+    level = max(level_of(sim, plan, had_s) + 1, plan.source["first"])
     return STARTS_S[level] if level < LEVELS else np.inf
 
 
@@ -161,6 +164,8 @@ class EstimatingScheduler(Scheduler):
         if self.estimator not in ESTIMATORS:
             self._history = History(instance, self.estimator)
             self._seen, self._revision = (0, 0), -1
+            restart_s = instance.semantics.checkpoint_s + instance.semantics.restore_s
+            self._first = int(np.searchsorted(STARTS_S, RESTARTS * restart_s))
 
     def told(self, instance: Instance) -> np.ndarray:
         """float64 [J]: for "noisy" the factor of each job, for "user" its claim [s], NaN = none; else empty."""
@@ -176,6 +181,7 @@ class EstimatingScheduler(Scheduler):
         found["told"] = self._told
         found["source"]["estimator"] = PREDICTED if self._history else ESTIMATORS.index(self.estimator)
         if self._history is not None:
+            found["source"]["first"] = self._first
             found["class_of"] = self._history.class_of.copy()
             found["claims_s"] = self._history.shares.copy()
         return found
@@ -224,7 +230,7 @@ class EstimatingScheduler(Scheduler):
             return claims_after_s(self._told[rows], view.service_s(rows), view.now_s)
         self._follow(view.simulation)
         levels = np.searchsorted(STARTS_S, view.service_s(rows) - ROUNDING * view.now_s) - 1
-        return self._claims_s[self._history.class_of[rows], np.maximum(levels, 0)]
+        return self._claims_s[self._history.class_of[rows], np.where(levels >= self._first, levels, 0)]
 
     def _noise(self, rows: np.ndarray) -> np.ndarray | float:
         return self._told[rows] if self.estimator == "noisy" else 1.0

@@ -20,7 +20,8 @@ from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.portable.arrays import log2
-from gpusched_env.prediction.levels import TOLERANCE_S
+from gpusched_env.prediction import STARTS_S
+from gpusched_env.prediction.levels import levels_of
 from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console
@@ -28,8 +29,6 @@ from studies.unseen_logs.scores import Score, by_log, ratio, score
 from studies.unseen_logs.windows import FREE, Window, list_windows
 
 AGENT: Final = "learned"
-# [s] Ends of the levels of elapsed times: four levels for each doubling, from 16 s to about a year.
-FINE_S: Final = tuple(4.0 * (1 << i // 4) * (4 + i % 4) for i in range(85))
 
 
 @dataclass
@@ -41,19 +40,17 @@ class KnownOrder(IndexPolicy):
     """
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
-        """Return the arrays of a run, in which the class of a job is the level of its true run time."""
-        plan = super().begin(simulation, alone)
-        starts_s = np.array([0.0, *FINE_S])
-        ends_s = np.array([*FINE_S, 2.0 * FINE_S[-1]])
-        left_s = np.maximum(((starts_s + ends_s) / 2.0)[:, None] - starts_s, ((ends_s - starts_s) / 4.0)[:, None])
-        plan.memory["hold"] = 0.0
-        plan.replace("thresholds_s", np.array(FINE_S))
-        plan.replace("scores", np.round(log2(left_s), 6))
-        plan.class_of[:] = np.searchsorted(starts_s - TOLERANCE_S, simulation.instance.ideal_s, side="right") - 1
-        return plan
+        """Return the arrays of a run; the class of each job is the level of its true run time."""
+        own = super().begin(simulation, alone)
+        own.memory["hold"] = 0.0
+        own.class_of[:] = levels_of(simulation.instance.ideal_s)
+        ends_s = np.append(STARTS_S[1:], 1.25 * STARTS_S[-1])
+        left_s = np.maximum(((STARTS_S + ends_s) / 2.0)[:, None] - STARTS_S, ((ends_s - STARTS_S) / 4.0)[:, None])
+        own.replace("scores", np.round(log2(left_s), 6))
+        return own
 
     def assist(self, simulation: Simulation, own: IndexState) -> None:
-        """Learn nothing: all is known."""
+        """Learn nothing."""
 
 
 def known_order() -> Scheduler:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -38,7 +38,7 @@ class Rival:
 
     Parameters
     ----------
-    name : registered name of the scheduler
+    name : registered name of the scheduler, or a spec whose parameters are not tuned
     ranges : parameter -> two numbers, between which the logarithm of the value is uniform; or several texts, of which
         one is chosen. Names with a slash, such as "waits/0", are elements of a tuple, each relative to the one before
     trials : number of settings that are tried; the first is the default
@@ -118,13 +118,15 @@ def spec_of(rival: Rival, values: Mapping[str, Any]) -> str:
     if given.get("preemption") != "victim":
         given.pop("victim_margin", None)
     parameters = ",".join(f"{name}={value}" for name, value in given.items())
-    return f"{rival.name}:{parameters}" if parameters else rival.name
+    return f"{rival.name}{',' if ':' in rival.name else ':'}{parameters}" if parameters else rival.name
 
 
-def tune(rival: Rival, problems: Sequence[Instance]) -> dict[str, Any]:
+def tune(
+    rival: Rival, problems: Sequence[Instance], measure: Callable[[str, Instance], float] = mean_jct_s
+) -> dict[str, Any]:
     """Try settings of a rival; return the best spec, its score, and the numbers of settings and of simulated jobs.
 
-    The score is the mean logarithm of the mean JCT [s] over the problems.
+    The score is the mean logarithm of the mean JCT [s] over the problems, or of what ``measure`` gives.
     """
     optuna = optuna_library()
     jobs = 0
@@ -134,7 +136,7 @@ def tune(rival: Rival, problems: Sequence[Instance]) -> dict[str, Any]:
         nonlocal jobs
         if spec not in found:
             jobs += sum(len(instance.workload) for instance in problems)
-            found[spec] = mean([log(mean_jct_s(spec, instance)) for instance in problems])
+            found[spec] = mean([log(measure(spec, instance)) for instance in problems])
         return found[spec]
 
     def objective(trial: Any) -> float:

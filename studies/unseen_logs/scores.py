@@ -39,11 +39,11 @@ class Score(msgspec.Struct, frozen=True):
     jobs: int
 
 
-def score(scheduler: Scheduler, instance: Instance) -> Score:
-    """Play a scheduler on a window."""
+def score(scheduler: Scheduler, instance: Instance, last: int = 0) -> Score:
+    """Play a scheduler on a window; only the ``last`` jobs are scored, 0 = all."""
     simulation = Simulation(instance)
     simulation.run(scheduler)
-    jobs = simulation.arrays.jobs
+    jobs = simulation.arrays.jobs[-last:]
     done = jobs[np.isfinite(jobs["finish_s"])]
     jct_s = np.sort(done["finish_s"] - done["arrival_s"])
     return Score(
