@@ -53,7 +53,7 @@ def prior_of(samples: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
-    """Return the rule of a vector; times and factors are powers of 4. Without a prior, it is the same for each level."""
+    """Return the rule of a vector; times and factors are powers of 4. No prior = the same for each level."""
     lengths = [len(values) for values in START.values()]
     parts = dict(zip(START, np.split(vector, np.cumsum(lengths[:-1])), strict=True))
     per_excess, constant = np.split(_power_of_4(parts["patience_s"]), 2)

@@ -230,7 +230,7 @@ def test_a_saved_rule_is_read_again_and_a_damaged_one_refused(tmp_path: Path) ->
 
 def test_a_file_of_the_former_form_is_refused(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "old.npz", {"format": "gpusched-index-policy-1"}, {"linear": np.zeros(5)})
-    with pytest.raises(SchedulerError, match=r"old\.npz: format 'gpusched-index-policy-1' is not .*train an index policy"):
+    with pytest.raises(SchedulerError, match=r"old\.npz: format 'gpusched-index-policy-1' is not .*train an index"):
         make_scheduler(f"learned:path={tmp_path / 'old.npz'}")
 
 
