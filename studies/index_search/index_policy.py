@@ -18,6 +18,7 @@ import typer
 
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -65,6 +66,11 @@ def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
         links_factor=float(_power_of_4(parts["links_factor"])[0]),
         move_factor=max(10.0 * float(_power_of_4(parts["move_factor"])[0]), 1.0),
     )
+
+
+def initial_rule() -> IndexRule:
+    """Return the rule at which the search begins, with the prior of the shipped agent."""
+    return rule_of(START_VECTOR, IndexPolicy(agent=GENERAL_AGENT).rule.prior)
 
 
 def _power_of_4(exponents: np.ndarray) -> np.ndarray:
