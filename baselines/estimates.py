@@ -8,6 +8,7 @@ scheduler for which a revision can change a decision asks to be woken then.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -134,15 +135,16 @@ class EstimatingScheduler(Scheduler):
     ----------
     estimator : "oracle" (default) = true run times; "noisy" = the true run time x a log-normal factor, drawn once for
         each job; "user" = the attribute ``estimate_s`` of the workload's jobs [s], which doubles whenever it is passed;
-        or a predictor (docs/prediction.md), such as "recency": the mean of what jobs with similar predictions have had
-        left in this run when they had run as long, or for reservations its 0.9 quantile. A predictor that does worse
-        than "none", by which all jobs are alike, is not believed; a job without a prediction is like all jobs
+        or a predictor (docs/prediction.md), such as "recency": by what jobs with similar predictions have had left in
+        this run when they had run as long. This is the mean; for reservations the 0.9 quantile; and for orders by which
+        running jobs are preempted the Gittins index. A predictor that does worse than "none", by which all jobs are
+        alike, is not believed; a job without a prediction is like all jobs
     sigma : standard deviation of the logarithm of the factor of "noisy", default 0.5; 0 = no noise
     estimator_seed : seed of the factors of "noisy", default 0
     """
 
-    SHARE: ClassVar[float] = 0.0
-    """Quantile of the predicted time left that is the estimate; 0 = the mean."""
+    left_s: ClassVar[Callable[[np.ndarray], np.ndarray]] = staticmethod(mean_left_s)
+    """Shares of run times by class -> estimates of the time left at the begin of each level [s]."""
 
     estimator: str = "oracle"
     sigma: float = 0.5
@@ -163,7 +165,7 @@ class EstimatingScheduler(Scheduler):
         self._told, self._history = self.told(instance), None
         if self.estimator not in ESTIMATORS:
             self._history = History(instance, self.estimator)
-            self._seen, self._revision = (0, 0), -1
+            self._revision = -1
             restart_s = instance.semantics.checkpoint_s + instance.semantics.restore_s
             self._first = int(np.searchsorted(STARTS_S, RESTARTS * restart_s))
 
@@ -190,20 +192,18 @@ class EstimatingScheduler(Scheduler):
         """Learn what has happened, and write the classes of the jobs and their claims for the policy."""
         self._follow(simulation)
         assert self._history is not None
-        arrived, _ = own.source["arrived"], own.source["ended"] = self._seen
+        arrived, _ = own.source["arrived"], own.source["ended"] = self._history.heard
         own.class_of[:arrived] = self._history.class_of[:arrived]
         own.claims_s[:] = self._claims_s
 
     def _follow(self, simulation: Simulation) -> None:
         history, world = self._history, simulation.arrays.world
         assert history is not None
-        if self._seen != (seen := (int(world["next_arrival"]), int(world["finished"]))):
-            self._seen = seen
+        if history.heard != (world["next_arrival"], world["finished"]):
             history.follow(simulation.arrays)
         if self._revision != history.revision:
             self._revision = history.revision
-            left_s = quantile_left_s(history.shares, self.SHARE) if self.SHARE else mean_left_s(history.shares)
-            self._claims_s = STARTS_S + left_s
+            self._claims_s = STARTS_S + self.left_s(history.shares)
 
     @property
     def notes(self) -> dict[str, int]:
@@ -234,6 +234,11 @@ class EstimatingScheduler(Scheduler):
 
     def _noise(self, rows: np.ndarray) -> np.ndarray | float:
         return self._told[rows] if self.estimator == "noisy" else 1.0
+
+
+def reserved_s(shares: np.ndarray) -> np.ndarray:
+    """float64 [C, LEVELS]: time by which 0.9 of the jobs that begin a level have ended [s], for reservations."""
+    return quantile_left_s(shares, 0.9)
 
 
 def no_estimates() -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict
+from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict, reserved_s
 from gpusched_env.baselines.list_policies.keys import ARRIVAL
 from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -50,7 +50,7 @@ class Fifo(ListScheduler, EstimatingScheduler):
     D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995 (EASY).
     """
 
-    SHARE: ClassVar[float] = 0.9  # most jobs end by then
+    left_s = staticmethod(reserved_s)
 
     variant: str = "strict"
     placement: str = "pack"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpusched_env.baselines.list_policies.scheduler import ListRules
 from gpusched_env.baselines.list_policies.sizes import SizeOrderedScheduler
+from gpusched_env.prediction.levels import gittins_s
 from gpusched_env.simulator import Simulation
 
 
@@ -29,7 +30,8 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
     Notes
     -----
     A job that does not fit is skipped. Ties: running jobs before waiting jobs, then the earliest arrival, then the
-    lowest id. The order ignores the cost of a preemption. When a job passes its user's estimate, jobs are sorted anew.
+    lowest id. The order ignores the cost of a preemption. When a job passes its user's estimate, or its
+    prediction is revised, jobs are sorted anew.
     A decision point takes O(n log n), n = number of jobs in the system.
 
     References
@@ -38,6 +40,8 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
     16, 1968 (optimal mean completion time on one machine); J. Gu et al., "Tiresias: A GPU cluster manager for
     distributed deep learning", NSDI 2019 (SRSF).
     """
+
+    left_s = staticmethod(gittins_s)
 
     @property
     def name(self) -> str:

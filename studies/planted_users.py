@@ -24,7 +24,7 @@ from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console
 from studies.index_search.measure import ratio_over_agents
 
-USERS: Final = 60
+USERS, JOBS, THETA = 20, 600, 5.0
 # As in studies/unseen_logs: the network sees what the index policy sees, imitates it, then learns from rewards.
 TRAINING: Final[dict[str, Any]] = {
     "clairvoyant": False, "queue_order": "least-attained", "running_order": "most-attained", "learning_rate": 1e-3,
@@ -39,12 +39,12 @@ RIVALS: Final = {
 }
 
 
-def planted(users: int = USERS) -> Scenario:
-    """Return philly-64 with users who submit the same jobs again."""
+def planted() -> Scenario:
+    """Return the cluster of philly-64 with jobs as in PAI, whose users submit the same jobs again."""
     scenario = get_scenario("philly-64-v1")
-    parameters = {**scenario.workload.parameters, "users": users, "theta": 10.0}
-    workload = dataclasses.replace(scenario.workload, parameters=parameters)
-    return scenario.replace(name="philly-64-users", workload=workload)
+    parameters = {"users": USERS, "theta": THETA, "max_duration_s": 43_200.0}
+    workload = dataclasses.replace(scenario.workload, source="synthetic:pai", jobs=JOBS, parameters=parameters)
+    return scenario.replace(name="pai-64-users", workload=workload)
 
 
 def mean_jcts_s(spec: str, scenario: Scenario, seeds: range) -> np.ndarray:

@@ -39,10 +39,6 @@ class ReadOptions:
         the format ``slurm`` only
     estimate : path of a CSV with predicted run times by job id, see
         :func:`gpusched_env.traces.predictions.join_estimates`; "" = no predictions
-
-    Raises
-    ------
-    TraceError : a malformed mapping, an unknown role, or a value of the wrong type
     """
 
     map: Mapping[str, str] = field(default_factory=dict)

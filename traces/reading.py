@@ -117,10 +117,6 @@ def trace_format(name: str) -> Callable[[Reader], Reader]:
 
     The decorated function takes a :class:`pathlib.Path` and returns the workload and a :class:`ReadReport`.
     :mod:`gpusched_env.traces.parsing` holds the functions that readers share.
-
-    Raises
-    ------
-    TraceError : the decorator raises it if a reader of this name exists
     """
 
     def register(reader: Reader) -> Reader:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.arnold.program import Matrix, layout
 from gpusched_env.baselines.checking import Range, check
-from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict
+from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict, reserved_s
 from gpusched_env.problem.dependencies import BEGIN
 from gpusched_env.simulator import ClusterView, Decision, Start
 
@@ -51,7 +51,7 @@ class Arnold(EstimatingScheduler):
     NeurIPS 2025 (arXiv 2509.15940).
     """
 
-    SHARE: ClassVar[float] = 0.9  # most jobs end by then
+    left_s = staticmethod(reserved_s)
 
     estimator: str = "user"
     alpha: float = 0.0

@@ -92,9 +92,9 @@ class ListScheduler(CompiledScheduler):
         if own.source["estimator"] == PREDICTED:
             assert isinstance(self, EstimatingScheduler)
             self.predict(simulation, own)
-            return
-        row = listed_policy.unclaimed(simulation.arrays, own)
-        check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
+        else:
+            row = listed_policy.unclaimed(simulation.arrays, own)
+            check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
 
 
 def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListState:

@@ -108,5 +108,5 @@ def mark_gpu(sim: Run, gpu: int, old: int, new: int, change: int) -> None:
 
 @helper
 def is_down(sim: Run, gpu: int) -> bool:
-    """Return whether the node of a GPU is down, in a run that ``recovers``."""
-    return sim.down[sim.gpu_node[gpu]] > 0
+    """Return whether the node of a GPU is down."""
+    return sim.world["recovers"] > 0 and sim.down[sim.gpu_node[gpu]] > 0

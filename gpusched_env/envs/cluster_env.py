@@ -360,10 +360,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ----------
         ranges : fields of :class:`~gpusched_env.scenarios.Variation`, with fewer choices or smaller ranges, such as
             ``racks=(3,), load=(0.6, 0.9)``
-
-        Raises
-        ------
-        ScenarioError : the scenario does not vary, a value is not part of its variation, or ``seeds`` is not "train"
         """
         if self._in_order is not None:
             raise ScenarioError('train_on: this environment plays no training seeds; make it with seeds="train"')

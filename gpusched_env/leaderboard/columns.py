@@ -90,12 +90,7 @@ def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[De
 
 
 def unpack(columns: Decisions) -> Table:
-    """Decode the columns of an entry into arrays.
-
-    Raises
-    ------
-    EntryError : an unknown letter, a column whose length does not match the letters, or a number out of range
-    """
+    """Decode the columns of an entry into arrays."""
     check_lengths(columns.kinds, {name: len(getattr(columns, name)) for name in LISTS}, sum(columns.gpu_counts))
     letters = np.frombuffer(columns.kinds.encode(), np.uint8)
     kind = {letter: letters == ord(letter) for letter in KINDS}

@@ -1,6 +1,6 @@
 """The schema of an entry of the leaderboard: claims, and the decisions that prove them.
 
-docs/leaderboard.md describes the format. An entry has no code. Its claims are not trusted:
+docs/leaderboard.md describes files and verification. An entry has no code. Its claims are not trusted:
 :mod:`gpusched_env.leaderboard.verifying` replays its decisions, or plays the scheduler of the package that it names.
 """
 

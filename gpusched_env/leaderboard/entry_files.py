@@ -92,13 +92,7 @@ def unpack_text(packed: bytes) -> bytes:
 
 
 def parse_entry(text: bytes) -> Entry:
-    """Parse JSON into an entry, and check its format, encoding and seal.
-
-    Raises
-    ------
-    EntryError : another format; a field that is unknown, missing or of a wrong type; another encoding than that of
-        :meth:`Entry.text`; or a wrong seal
-    """
+    """Parse JSON into an entry, and check its format, encoding and seal."""
     try:
         claimed = msgspec.json.decode(text, type=_Format).format
         if claimed != FORMAT:

@@ -142,13 +142,7 @@ class Replay(Limited, Carrying):
 
 
 def replay(instance: Instance, seed: int, decisions: Decisions, budget: Budget | None = None) -> EventLog:
-    """Replay the decisions that were recorded for a problem and a seed, and return the event log.
-
-    Raises
-    ------
-    EntryError : a decision does not happen as recorded (the message names the first), jobs are unfinished at the end,
-        or the replay exceeds a limit
-    """
+    """Replay the decisions that were recorded for a problem and a seed, and return the event log."""
     simulation = Replay(instance, seed, unpack(decisions), budget or Budget())
     simulation.play()
     return simulation.log()

@@ -17,10 +17,6 @@ def compiled_links(network: Network, cluster: Cluster) -> tuple[Topology | None,
     """Return the topology of a network for a cluster, and the two results of :func:`link_rows`.
 
     A network without links has no topology: None. The topology is cached, so equal arguments return the same one.
-
-    Raises
-    ------
-    ScenarioError : the topology does not fit the cluster, or hashed ECMP does not fit the topology
     """
     # With hashed ECMP, the two directions of a ring can take different members of a bundle. So the two directions of a
     # link can have different loads, and cannot share a row.

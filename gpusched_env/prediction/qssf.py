@@ -66,7 +66,9 @@ class Qssf(Boosted):
         return math.nan
 
     def _similar(self, name: int) -> list[int]:
-        """Return the name if a job of it has ended, else the most similar ones; ties: the greater text."""
-        if name == UNKNOWN or self.known.names[name] in self._ended:
-            return [] if name == UNKNOWN else [name]
-        return [self._ended[text] for text in get_close_matches(self.known.names[name], self._ended, MOST, ALIKE)]
+        """Return the name if a job of it has ended, else the most similar ones, ties: the greater; digits are codes."""
+        text = "" if name == UNKNOWN else self.known.names[name]
+        if text in self._ended:
+            return [name]
+        alike = [] if text.isdigit() or not text else get_close_matches(text, self._ended, MOST, ALIKE)
+        return [self._ended[one] for one in alike]

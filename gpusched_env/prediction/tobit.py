@@ -28,10 +28,10 @@ _TERMS: Final = 60  # of the series, and of the continued fraction
 class Tobit(Fitted):
     """A censored regression (J. Tobin, "Estimation of relationships for limited dependent variables", 1958).
 
-    ln x = b'z + s e with normal e; z = 1, ln(limit), ln(gang), and the mean of ln x of each key of ``quantile``, drawn
-    to that of the next wider key. A job without limit has the mean of all jobs in its place. Of a job that was killed
-    at its limit, x is known to be more. Jobs that still run do not count, because histories do not tell how long they
-    have run; so the latest jobs that have ended are too short. The prediction is the median, exp(b'z).
+    ln x = b'z + s e with normal e; z = 1, ln(limit / mean of all), 0 without limit, ln(gang), and for each key of
+    ``quantile`` the mean of ln x, drawn to that of the next wider key, minus the latter. Of a job that was killed at
+    its limit, x is known to be more. Jobs that still run do not count, because histories do not tell how long they have
+    run; so the latest jobs that have ended are too short. The prediction is the median, exp(b'z).
     """
 
     EVERY = 100
@@ -50,8 +50,7 @@ class Tobit(Fitted):
             means.append((total + PRIOR * means[-1]) / (number + PRIOR) if means else total / max(number, 1))
         limit_s = float(self.known.limit_s[row])
         limit = 0.0 if math.isnan(limit_s) else log(max(limit_s, LEAST_S)) - means[0]
-        steps = [narrow - wide for wide, narrow in zip(means, means[1:], strict=False)]
-        return [1.0, limit, log(float(self.known.gpus[row])), *steps]
+        return [1.0, limit, log(float(self.known.gpus[row])), *np.diff(means).tolist()]
 
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
         """Add ln x to the sums of the job's keys."""

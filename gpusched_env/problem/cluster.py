@@ -146,10 +146,6 @@ class Cluster:
 
         Examples: ``310x8/31`` has racks of 31 nodes, and ``16x4@T4,4x8/2@A100`` has two groups. In ``32x8s2/8`` each
         node has two slots of four GPUs. The default GPU type is V100.
-
-        Raises
-        ------
-        ClusterError : ``text`` does not have this form, or a group has an impossible field
         """
         groups = []
         for part in text.split(","):

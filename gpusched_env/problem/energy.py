@@ -54,11 +54,6 @@ class Energy:
     sleep_after_s : time after which a machine without gangs sleeps [s]; inf = never
     sleep_w : draw of a GPU of a machine that sleeps [W]; needed if machines sleep
     wake_j : energy that a machine takes to wake [J]
-
-    Raises
-    ------
-    ScenarioError : a number that is negative, or machines that sleep without ``sleep_w``; when it is used, a file that
-        cannot be read, a wrong row, or a GPU type without watts
     """
 
     watts: str = DEFAULT

@@ -117,11 +117,6 @@ class Tenants:
     qos : qualities of service, in any order; empty = jobs have none
     qos_by : attribute of the workload that names the QOS of each job; jobs with an empty name have none
     resources : resources besides GPUs that count in the shares of ``drf``
-
-    Raises
-    ------
-    ScenarioError : a burst below 1, two tenants or two QOS of one name, an unknown parent, a cycle of parents, rules of
-        a tenant that is no leaf, an unknown QOS, or a QOS that may preempt itself
     """
 
     tree: tuple[Tenant, ...] = ()
@@ -149,11 +144,6 @@ class Tenants:
 
         If the workload does not name tenants, the leaf of each job, or of each burst, is drawn with probability
         ``demand`` / sum of the demands.
-
-        Raises
-        ------
-        ScenarioError : the workload lacks an attribute and no tenant has a demand, or a job belongs to a name that is
-            no leaf of the tree
         """
         found: dict[str, np.ndarray] = {}
         if self.by in workload.attributes:

@@ -86,10 +86,6 @@ class ScenarioFamily:
 
         The name of the scenario lists the parameters that differ from their defaults, in the order of ``parameters``.
         So two texts that list the same parameters in different order give equal scenarios.
-
-        Raises
-        ------
-        ScenarioError : an unknown parameter, a parameter that occurs twice, or a value that is not allowed
         """
         where = f"scenario {self.name + (':' + text if text else '')!r}"
         known = {parameter.name: parameter for parameter in self.parameters}

@@ -65,13 +65,7 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
-    """Build a scenario from a mapping with its fields; ``description`` may be left out, ``where`` is for errors.
-
-    Raises
-    ------
-    ScenarioError : an unknown field, a missing field, a wrong type or a wrong value; the message names the field and
-        the allowed values or the nearest known names
-    """
+    """Build a scenario from a mapping with its fields; ``description`` may be left out, ``where`` is for errors."""
     if isinstance(data, dict):
         data = {"description": "", **data}
         if data.get("variation") is not None:
@@ -99,13 +93,7 @@ def _from_preset(topology: object, where: str) -> object:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """Read a scenario file with the suffix ``.toml`` or ``.json``; relative paths in it start at the working directory.
-
-    Raises
-    ------
-    ScenarioError : a missing or damaged file, a byte order mark, an unknown field, a field that occurs twice, or a
-        wrong type or value
-    """
+    """Read a scenario file, ``.toml`` or ``.json``; relative paths in it start at the working directory."""
     return scenario_from_dict(read_fields(Path(path)), str(path))
 
 

@@ -47,12 +47,7 @@ RETIRED: Final = {f"{name}-v0": f"{name}-v1" for name in (
 
 
 def register_scenario(scenario: Scenario | ScenarioFamily) -> None:
-    """Register a scenario, or a family of scenarios with parameters, under its name.
-
-    Raises
-    ------
-    ScenarioError : the name exists already or is retired
-    """
+    """Register a scenario, or a family of scenarios with parameters, under its name."""
     name = scenario.name
     if name in _BY_NAME or name in RETIRED:
         raise ScenarioError(f"scenario {name!r} exists already; choose another name")

@@ -168,12 +168,7 @@ class Scenario:
         )  # fmt: skip
 
     def part(self, ranges: Mapping[str, Any]) -> Variation | None:
-        """Return a part of the variation, with fewer choices or smaller ranges; None = the whole, if none are given.
-
-        Raises
-        ------
-        ScenarioError : the scenario does not vary, an unknown field, or a value that is not part of the variation
-        """
+        """Return a part of the variation, with fewer choices or smaller ranges; None = the whole, if none are given."""
         if not ranges:
             return None
         if self.variation is None:

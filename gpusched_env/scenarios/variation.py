@@ -114,12 +114,7 @@ class Variation:
         return given[0] + (given[1] - given[0]) * uniforms if name in RANGES else uniforms * len(given)
 
     def narrowed(self, changes: Mapping[str, Any]) -> Self:
-        """Return a part of this distribution: fewer choices, or smaller ranges; ``changes`` : field -> new value.
-
-        Raises
-        ------
-        ScenarioError : an unknown field, or a value that is not part of this distribution
-        """
+        """Return a part of this distribution: fewer choices, or smaller ranges; ``changes`` : field -> new value."""
         for name in changes:
             if name not in NAMES:
                 raise ScenarioError(f"variation: {unknown_name('parameter', name, NAMES)}")

@@ -54,12 +54,7 @@ class LucidTable(PairTable):
             yield Entry(pair, mean([entry.rate for entry in entries]), entries[0].place)
 
     def measured(self) -> Iterator[Entry]:
-        """Read the file, and yield two entries for each row.
-
-        Raises
-        ------
-        ScenarioError : a malformed file or field; the message names the file, line, field and remedy
-        """
+        """Read the file, and yield two entries for each row."""
         ends = ("1", "2")
         columns = [name + end for name in ("model", "batchsize", "amp", "speed") for end in ends]
         for place, row in pair_rows(Path(self.path), columns):

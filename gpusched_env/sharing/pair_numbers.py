@@ -41,12 +41,7 @@ class PairNumbers(NamedTuple):
     aggressiveness: dict[str, float]
 
     def rate(self, model: str, other: str) -> float:
-        """Return the rate of ``model`` beside ``other`` / its rate alone, in (0, 1].
-
-        Raises
-        ------
-        ScenarioError : a model has no numbers, and there are none for FLEET
-        """
+        """Return the rate of ``model`` beside ``other`` / its rate alone, in (0, 1]."""
         excess = 1.0
         for name, numbers in ((model, self.sensitivity), (other, self.aggressiveness)):
             if name not in numbers and FLEET not in numbers:
@@ -72,10 +67,6 @@ def fit_pairs(measured: Iterable[PairRate]) -> PairNumbers:
 
     A number is that of FLEET times a factor, which a prior draws towards 1. Rates above 1 count as 1. Numbers have four
     significant digits.
-
-    Raises
-    ------
-    ScenarioError : no pair; a rate that is not above 0, an infinite one, or a model called FLEET
     """
     rows = list(measured)
     for row in rows:

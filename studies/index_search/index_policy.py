@@ -18,6 +18,7 @@ import typer
 
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -52,7 +53,7 @@ def prior_of(samples: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
-    """Return the rule of a vector; times and factors are powers of 4. Without a prior, it is the same for each level."""
+    """Return the rule of a vector; times and factors are powers of 4. No prior = the same for each level."""
     lengths = [len(values) for values in START.values()]
     parts = dict(zip(START, np.split(vector, np.cumsum(lengths[:-1])), strict=True))
     per_excess, constant = np.split(_power_of_4(parts["patience_s"]), 2)
@@ -65,6 +66,11 @@ def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
         links_factor=float(_power_of_4(parts["links_factor"])[0]),
         move_factor=max(10.0 * float(_power_of_4(parts["move_factor"])[0]), 1.0),
     )
+
+
+def initial_rule() -> IndexRule:
+    """Return the rule at which the search begins, with the prior of the shipped agent."""
+    return rule_of(START_VECTOR, IndexPolicy(agent=GENERAL_AGENT).rule.prior)
 
 
 def _power_of_4(exponents: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console, plain_table
 from gpusched_env.support.figures import COLOURS, save, tidy
 from gpusched_env.support.files import write_whole
-from studies.index_search.index_policy import rule_of, start_vector
+from studies.index_search.index_policy import initial_rule
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score
 from studies.unseen_logs.windows import UNCHANGED, Change, Window, list_windows
@@ -45,7 +45,7 @@ class Contenders(NamedTuple):
     Parameters
     ----------
     agents : files of the agents, one for each training seed
-    linear : files of linear rules, which an agent should beat; they are no part of the choice of the best rival
+    linear : files of further index policies; they are no part of the choice of the best rival
     rivals : specs of the tuned rivals
     """
 
@@ -62,7 +62,7 @@ class Contenders(NamedTuple):
         """Yield all, each with its name; INITIAL is the rule at which the search began."""
         for path in (*self.agents, *self.linear):
             yield path, IndexPolicy(path=path)
-        yield INITIAL, IndexPolicy.playing(rule_of(start_vector(0, 0)))
+        yield INITIAL, IndexPolicy.playing(initial_rule())
         for spec in (*self.rivals, *KNOWING):
             yield spec, make_scheduler(spec)
 
@@ -177,7 +177,7 @@ class Settings:
     agents: Sequence[str]
     """Files, one for each training seed."""
     linear: Sequence[str] = ()
-    """Files of linear rules (search --hidden 0)."""
+    """Files of further index policies, which are no agents of the study."""
     rivals: Sequence[str] = ()
     """Tuned rivals; by default all."""
     use: Literal["test", "training"] = "test"

@@ -18,10 +18,11 @@ import typer
 
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.prediction import LEVELS
 from gpusched_env.simulator import Scheduler
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console, plain_table
-from studies.index_search.index_policy import rule_of, start_vector
+from studies.index_search.index_policy import initial_rule
 from studies.unseen_logs.__main__ import best_rival
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score
@@ -33,7 +34,7 @@ QUARTERS: Final = (1, 2, 3)  # of the way from a window of the study to the next
 PARTS: Final = ("philly-after", "venus-after", "pai", "muri-2", "muri-3")  # Kalos has no further jobs
 # Variant -> the fields of the rule that it changes.
 WITHOUT: Final[dict[str, dict[str, Any]]] = {
-    "no evidence of similar jobs": {"reach": 0},
+    "no prior": {"prior": np.ones(LEVELS)},
     "no patience": {"patience_s": np.zeros((2, 2))},
     "no moves": {"move_factor": 1e9},
 }
@@ -48,7 +49,7 @@ def players() -> dict[str, Scheduler]:
         name: IndexPolicy.playing(dataclasses.replace(agent.rule, **changes)) for name, changes in WITHOUT.items()
     }
     rivals = tuned_rivals()
-    initial = {INITIAL: IndexPolicy.playing(rule_of(start_vector(0, 0)))}
+    initial = {INITIAL: IndexPolicy.playing(initial_rule())}
     return {AGENT: agent, **variants, **initial, **{rivals[name]: make_scheduler(rivals[name]) for name in RIVALS}}
 
 

@@ -1,7 +1,8 @@
-"""Index policies: evidence by hand, the compiled loop = ``decide``, moves, files, and no look into the future."""
+"""Index policies: classes of jobs, the compiled loop = ``decide``, moves, files, and no look into the future."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,21 @@ from helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.agents.index_policy.evidence import level_of, prediction_of, tell
-from gpusched_env.agents.index_policy.rule import LEVELS, PREDICTIONS, THRESHOLDS_S, IndexRule
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy, allocate_index, neighbours
+from gpusched_env.agents.checkpoints import write_checkpoint
+from gpusched_env.agents.index_policy.ranking import index_of, level_of
+from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy, predictor_for
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
+from gpusched_env.prediction.levels import LEVELS, levels_of
 from gpusched_env.problem.cluster import MACHINE, RACK, Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Simulation, simulate
+from studies.index_search.index_policy import FLOOR, START_VECTOR, prior_of, rule_of
 from studies.index_search.index_policy import START as SEARCH_START
-from studies.index_search.index_policy import rule_of, start_vector
 
 
 class Decided(IndexPolicy):
@@ -43,10 +47,10 @@ class Decided(IndexPolicy):
 
 
 def random_rule(seed: int, **changes: Any) -> IndexRule:
-    """A rule whose hidden units matter."""
-    vector = start_vector(seed, 4)
-    vector += np.random.default_rng(seed).normal(0.0, 0.5, len(vector))
-    return dataclasses.replace(rule_of(vector), **changes)
+    """A rule and a prior near those at which a search begins."""
+    rng = np.random.default_rng(seed)
+    rule = rule_of(START_VECTOR + rng.normal(0.0, 0.5, len(START_VECTOR)), rng.uniform(0.1, 1.0, LEVELS))
+    return dataclasses.replace(rule, **changes)
 
 
 def instances() -> list[Instance]:
@@ -81,63 +85,82 @@ def test_the_compiled_loop_makes_the_decisions_of_decide(seed: int, hold: float,
         assert fast.digest() == slow.digest()
 
 
-def test_levels_are_half_doublings_from_a_minute_to_two_weeks() -> None:
-    plan = allocate_index(random_instance(0), IndexRule())
-    assert [level_of(plan, seconds) for seconds in (0.0, 63.9, 64.0, 95.9, 96.0, 128.0, 1e7)] == [
-        0,
-        0,
-        1,
-        1,
-        2,
-        3,
-        LEVELS - 1,
-    ]
-    assert THRESHOLDS_S[:4] == (64.0, 96.0, 128.0, 192.0)
+def test_levels_are_those_of_the_history() -> None:
+    plan = IndexPolicy.playing(IndexRule()).begin(Simulation(random_instance(0)), True)
+    seconds = [0.0, 3.9, 4.0, 4.9, 5.0, 100.0, 1e7]
+    assert [level_of(plan, one) for one in seconds] == levels_of(np.array(seconds)).tolist() == [0, 0, 1, 1, 2, 15, 61]
 
 
-def test_neighbours_are_the_jobs_of_equal_size_next_in_the_order_of_submission() -> None:
-    earlier, later = neighbours(np.array([1, 2, 1, 2, 4, 1]))
-    assert earlier.tolist() == [-1, -1, 0, 1, -1, 2]
-    assert later.tolist() == [2, 3, 5, -1, -1, -1]
-
-
-def test_evidence_reaches_the_burst_and_the_series_and_no_further() -> None:
-    """Submitted at 0, 1, 50, 51 and 5,000 s: two bursts of one series, and a job of another series."""
-    instance = unit_instance([0.0, 1.0, 50.0, 51.0, 5_000.0], [1] * 5, [100.0] * 5)
-    plan = allocate_index(instance, IndexRule(reach=8, burst_s=5.0, series_s=600.0))
-    sim = Simulation(instance).arrays
-    tell(sim, plan, 1, 7, 1)  # the second job shows evidence 7
-    assert plan.told.tolist() == [[7, 7], [0, 0], [0, 7], [0, 7], [0, 0]]
-    assert prediction_of(plan, 0) == 7
-    assert prediction_of(plan, 2) == 7 + LEVELS, "of the series, not of the burst"
-    assert prediction_of(plan, 4) == 0
-    tell(sim, plan, 3, 10, 1)
-    assert prediction_of(plan, 2) == 10, "its own burst counts alone"
-    assert prediction_of(plan, 0) == 7
-    tell(sim, plan, 1, 2, 0)  # the second job goes on to evidence 9
-    assert prediction_of(plan, 0) == 9
-
-
-def test_evidence_reaches_no_more_than_so_many_neighbours() -> None:
-    instance = unit_instance([0.0] * 5, [1] * 5, [100.0] * 5)
-    plan = allocate_index(instance, IndexRule(reach=1))
-    tell(Simulation(instance).arrays, plan, 2, 3, 1)
-    assert plan.tellers[:, 0].tolist() == [0, 1, 0, 1, 0]
-
-
-def test_a_job_whose_burst_is_short_overtakes_one_whose_burst_is_long() -> None:
-    """One machine of two GPUs. Of the first burst, of one GPU, a job has run for 70 s; of the second, of two GPUs, one
-    for 5,000 s. Then one job of each burst waits, and the one of the second was submitted first.
+def test_a_job_of_a_class_of_short_jobs_overtakes_one_of_long_jobs() -> None:
+    """One machine of one GPU. Of 30 jobs with a limit of 100 s, each ran for 70 s; of 30 with 10,000 s, for 5,000 s.
+    Then one of each waits behind a job, the long one submitted first. Without limits, the order is that of submission.
     """
-    arrivals, gpus, durations = [0.0, 200.0, 201.0, 202.0], [1, 2, 2, 1], [70.0, 5_000.0, 5_000.0, 70.0]
-    instance = unit_instance(arrivals, gpus, durations, "1x2", checkpoint_s=0.0, restore_s=0.0)
-    by_prediction = IndexRule(linear=np.array([0.0, 0.0, 1.0, 0.0, 0.0]), hold=100.0)
-    by_row = IndexRule(hold=100.0)
-    ends = [
-        job_times(instance, play(instance, IndexPolicy.playing(rule)))["finish_s"] for rule in (by_prediction, by_row)
-    ]
-    assert ends[0].tolist() == [70.0, 5_200.0, 10_270.0, 5_270.0]
-    assert ends[1].tolist() == [70.0, 5_200.0, 10_200.0, 10_270.0]
+    gap_s, count = 6_000.0, 60
+    arrivals = [gap_s * number for number in range(count)] + [gap_s * count + extra for extra in (0.0, 1.0, 2.0)]
+    limits = [100.0, 10_000.0] * (count // 2) + [10_000.0, 10_000.0, 100.0]
+    durations = [70.0 if limit == 100.0 else 5_000.0 for limit in limits]
+    jobs = unit_instance(arrivals, [1] * (count + 3), durations, "1x1", checkpoint_s=0.0, restore_s=0.0)
+    told = Instance(jobs.cluster, jobs.workload.unchecked_columns(estimate_s=np.array(limits)), None, jobs.semantics)
+    rule = IndexRule(hold=100.0)
+    ends = [job_times(one, play(one, IndexPolicy.playing(rule)))["finish_s"] for one in (jobs, told)]
+    begin_s = arrivals[-3]
+    assert (ends[0][-3:] - begin_s).tolist() == [5_000.0, 10_000.0, 10_070.0]
+    assert (ends[1][-3:] - begin_s).tolist() == [5_000.0, 10_070.0, 5_070.0]
+
+
+def limited_instance(seed: int, jobs: int = 60) -> Instance:
+    """Random jobs whose limits say something about their run times."""
+    instance = random_instance(seed, jobs=jobs)
+    limits_s = instance.workload.jobs["duration_s"] * np.random.default_rng(seed).uniform(1.0, 3.0, jobs)
+    workload = instance.workload.unchecked_columns(estimate_s=limits_s)
+    return Instance(instance.cluster, workload, None, instance.semantics)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 119), st.sampled_from(["limit", "quantile", "none"]))
+@settings(max_examples=20, deadline=None)
+def test_who_takes_over_in_the_middle_of_a_run_knows_what_the_one_before_knew(
+    seed: int, points: int, predictor: str
+) -> None:
+    """Also if the run is a copy, or the arrays of the policy are."""
+    instance = limited_instance(seed % 1_000)
+
+    def new() -> IndexPolicy:
+        return IndexPolicy.playing(random_rule(seed), predictor=predictor)
+
+    whole, part = Simulation(instance), Simulation(instance)
+    whole.run(new())
+    player = new().player(part)
+    assert player is not None
+    player.play(float(np.quantile(whole.arrays.jobs["finish_s"], points / 120.0)))
+    player.assist()
+    known = player.own
+    for run, own in ((part, new().begin(part, False)), (copy.deepcopy(part), copy.deepcopy(known))):
+        own.history = None
+        new().assist(run, own)
+        assert own.class_of.tolist() == known.class_of.tolist()
+        assert own.scores.tolist() == known.scores.tolist()
+
+
+@pytest.mark.parametrize(
+    ("columns", "attributes", "wanted"),
+    [
+        ({"estimate_s": [np.nan, 60.0]}, {"user": ["a", "b"]}, "limit"),
+        ({}, {"user": ["", "b"]}, "quantile"),
+        ({}, {"name": ["a", "b"]}, "quantile"),
+        ({}, {"queue": ["a", "b"], "user": ["", ""]}, "none"),
+        ({}, {}, "none"),
+    ],
+)
+def test_the_predictor_is_that_of_the_columns(columns: Any, attributes: Any, wanted: str) -> None:
+    workload = unit_instance([0.0, 1.0], [1, 1], [10.0, 10.0]).workload
+    workload = workload.unchecked_columns(**{name: np.array(values) for name, values in columns.items()})
+    kept = {name: np.array(values) for name, values in attributes.items()}
+    assert predictor_for(workload.unchecked_replace(attributes=kept)) == wanted
+
+
+def test_an_unknown_predictor_is_refused() -> None:
+    with pytest.raises(SchedulerError, match="unknown predictor 'limits': did you mean 'limit'"):
+        simulate(random_instance(0), IndexPolicy.playing(IndexRule(), predictor="limits"))
 
 
 def test_jobs_that_have_not_arrived_change_nothing() -> None:
@@ -181,19 +204,15 @@ def test_a_gang_moves_when_a_tighter_placement_is_free() -> None:
         assert moved["time_s"].tolist() == [2_400.0, 2_400.0]
 
 
-def test_scores_of_a_linear_rule_by_hand() -> None:
-    rule = IndexRule(
-        linear=np.array([1.0, 0.5, 2.0, 7.0, 1.0]), bounds=np.array([3.0, 9.0]), heights=np.array([10.0, 20.0])
+def test_the_score_is_log2_of_gpus_and_gittins_index_by_hand() -> None:
+    """All jobs end in the first level, from 0 to 4 s: then each of 4 GPUs costs 2 s."""
+    shares = np.full((1, LEVELS), 1e-12)
+    shares[0, 0] = 1.0
+    assert scores_of(shares)[0, 0] == 1.0
+    plan = IndexPolicy.playing(IndexRule(prior=shares[0], gang=1.5)).begin(
+        Simulation(unit_instance([0.0], [4], [100.0], "1x4")), True
     )
-    instance = unit_instance([0.0], [4], [100.0], "1x4")
-    scores = rule.tables(instance).scores[0]
-    assert scores.shape == (PREDICTIONS, LEVELS)
-    assert scores[0, 0] == 2.0 + 7.0  # log2(4), no prediction
-    assert scores[6, 2] == 2.0 + 0.5 * 1.0 + 3.0 * 2.0  # burst: predictions are 1 + the level, and two make a doubling
-    assert scores[6 + LEVELS, 2] == 2.0 + 0.5 * 1.0 + 2.0 * 2.0  # series: without the extra weight of bursts
-    # attained: 2 + (level - 1) / 2 doublings of 64 GPU s; it is 3 at level 3
-    assert scores[1, 2] == 2.5
-    assert scores[1, 3] == 2.0 + 0.75 + 10.0
+    assert index_of(Simulation(unit_instance([0.0], [4], [100.0], "1x4")).arrays, plan, 0, 0) == 1.5 * 2.0 + 1.0
 
 
 def test_a_saved_rule_is_read_again_and_a_damaged_one_refused(tmp_path: Path) -> None:
@@ -211,9 +230,20 @@ def test_a_saved_rule_is_read_again_and_a_damaged_one_refused(tmp_path: Path) ->
         IndexRule(move_factor=0.5)
 
 
+def test_a_file_of_the_former_form_is_refused(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "old.npz", {"format": "gpusched-index-policy-1"}, {"linear": np.zeros(5)})
+    with pytest.raises(SchedulerError, match=r"old\.npz: format 'gpusched-index-policy-1' is not .*train an index"):
+        make_scheduler(f"learned:path={tmp_path / 'old.npz'}")
+
+
 def test_the_vector_of_the_search_is_a_rule() -> None:
-    rule = rule_of(start_vector(0, 8))
-    assert rule.inner.shape[1] == 8
+    rule = rule_of(START_VECTOR)
     assert rule.hold == 2.0 * SEARCH_START["hold"][0]
-    assert rule.bounds.tolist() == [4.0 * bound for bound in SEARCH_START["bounds"]]
     assert rule.least_run_s == 60.0 * 4.0 ** SEARCH_START["least_run_s"][0]
+
+
+def test_a_prior_is_the_mean_of_distributions_and_leaves_out_no_level() -> None:
+    prior = prior_of([np.full(10, 100.0), np.full(1_000, 1e5)])
+    assert abs(prior.sum() - 1.0) < 1e-12
+    assert abs(prior[10:20].sum() - 0.5) < 0.01
+    assert prior.min() == FLOOR / LEVELS

@@ -38,7 +38,7 @@ jobs = st.builds(
     st.sampled_from([1e-3, 1.0, 2.0, 5.0, 7.5, 20.0, 1e9]) | st.floats(1e-3, 1e9),
     st.sampled_from([1, 2, 8]),
     st.sampled_from(["", "-1", "ann", "bob"]),
-    st.sampled_from(["", "-1", "train-a", "train-b", "tran-a", "eval", "x"]),
+    st.sampled_from(["", "-1", "train-a", "train-b", "tran-a", "eval", "x", "12", "121"]),
     st.sampled_from(["", "vc1", "vc2"]),
     st.sampled_from([NAN, 3.0, 10.0, 1e6]),
 )
@@ -126,7 +126,7 @@ def recent_two(ended: list[Job], job: Job) -> float:
 
 def similar(ended: list[Job], job: Job) -> list[str]:
     names = {one.name for one in ended} - set(UNKNOWN)
-    if job.name in UNKNOWN or job.name in names:
+    if job.name in UNKNOWN or job.name in names or job.name.isdigit():
         return [job.name] if job.name in names else []
     ratios = sorted(((SequenceMatcher(None, one, job.name).ratio(), one) for one in names), reverse=True)
     return [one for ratio, one in ratios if ratio >= 0.6][:2]

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.bsbf.scheduler import SjfBsbf
-from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict, passes_s
+from gpusched_env.baselines.estimates import ROUNDING, EstimatingScheduler, is_strict, passes_s
 from gpusched_env.baselines.fifo import Fifo
 from gpusched_env.baselines.las import LeastAttainedService
 from gpusched_env.baselines.list_policies.gittins import published_sizes
@@ -17,6 +17,7 @@ from gpusched_env.baselines.sjf import ShortestJobFirst
 from gpusched_env.baselines.srtf import ShortestRemainingFirst
 from gpusched_env.baselines.tiresias import Tiresias
 from gpusched_env.portable.keys import rounded_keys
+from gpusched_env.prediction import STARTS_S
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, Wait, rule_number
 
 
@@ -27,23 +28,31 @@ class Estimating(EstimatingScheduler):
         EstimatingScheduler.reset(self, view)
 
     def longest_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        if self.estimator == "user":
+        if not self.clairvoyant:
             return self.remaining_s(view, rows)
         return view.iterations_left(rows) * view.simulation.instance.slowest_iteration_s[rows] * self._noise(rows)
 
     def ends_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        if self.estimator == "user":
+        if not self.clairvoyant:
             return view.now_s + self.remaining_s(view, rows)
         if self.estimator == "oracle":
             return view.end_s(rows)
         return view.now_s + (view.end_s(rows) - view.now_s) * self._noise(rows)
 
     def wait_for_overrun(self, view: ClusterView) -> Iterable[Wait]:
-        if self.estimator == "user" and len(running := view.running):
+        if not self.clairvoyant and len(running := view.running):
             begin_s = np.maximum(view.progress_since_s(running), view.now_s)  # inf = it is in a checkpoint
-            due_s = float((begin_s + self.remaining_s(view, running)).min())
+            due_s = float((begin_s + self.revised_in_s(view, running)).min())
             if np.isfinite(due_s):
                 yield Wait(max(passes_s(due_s), math.nextafter(view.now_s, math.inf)))
+
+    def revised_in_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        if self.estimator == "user":
+            return self.remaining_s(view, rows)
+        had_s = view.service_s(rows)
+        least_s = 10 * (view.semantics.checkpoint_s + view.semantics.restore_s)
+        later = ((had_s - ROUNDING * view.now_s)[:, None] <= STARTS_S) & (max(least_s, 1.0) <= STARTS_S)
+        return np.maximum(np.where(later, STARTS_S, math.inf).min(axis=1) - had_s, 0.0)
 
     def smallest_first(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         size = self.remaining_s(view, rows) * (view.gpus[rows] if self.key == "gpu-time" else 1.0)

@@ -49,7 +49,7 @@ def test_without_preceding_jobs_a_log_is_read_as_before(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     path.write_text(line(1, 0, 5) + line(2, 1, 5))
     jobs, report = read_trace(f"swf:{path}")
-    assert sorted(jobs.attributes) == ["original_id", "queue", "status", "user"]
+    assert sorted(jobs.attributes) == ["name", "original_id", "queue", "status", "user"]
     assert report.notes == {}
 
 

@@ -40,7 +40,7 @@ def kalos(job: str, gpus: int, state: str, submit: str, start: str, end: str, du
 def swf(
     job: int, submit: object, run: object, allocated: object, requested: object = -1, time: object = -1, status: int = 1
 ) -> str:
-    return f"{job} {submit} 0 {run} {allocated} -1 -1 {requested} {time} -1 {status} 7 -1 -1 2 -1 -1 -1\n"
+    return f"{job} {submit} 0 {run} {allocated} -1 -1 {requested} {time} -1 {status} 7 -1 5 2 -1 -1 -1\n"
 
 
 def test_duration_has_the_queue_in_kalos_and_not_in_seren(tmp_path: Path) -> None:
@@ -106,6 +106,7 @@ def test_swf_fields(tmp_path: Path) -> None:
     assert workload.jobs["estimate_s"].tolist() == pytest.approx([60.0, np.nan, 60.0], nan_ok=True)
     assert workload.attributes["status"].tolist() == ["completed", "completed", "failed"]
     assert workload.attributes["queue"].tolist() == ["2", "2", "2"]
+    assert workload.attributes["name"].tolist() == ["5", "5", "5"]
     assert report.dropped == {
         "no submission time": 1,
         "run time unknown": 1,

@@ -40,7 +40,13 @@ from gpusched_env.traces.slurm_files.kinds import kind_of
 from tools.pseudonyms.slurm_files import Rewriter, known_resources, plain, refuse_json, told_word
 from tools.pseudonyms.words import KUBERNETES
 
-NAMES: Final = {"user": "user", "account": "account", "cluster": "cluster", "reservation": "reservation"}
+NAMES: Final = {
+    "user": "user",
+    "account": "account",
+    "jobname": "name",
+    "cluster": "cluster",
+    "reservation": "reservation",
+}
 IDS: Final = ("jobid", "jobidraw")
 RESOURCES: Final = ("reqtres", "alloctres")
 PLAIN_COLUMNS: Final = (
@@ -52,6 +58,7 @@ OWN_NAMES: Final = {
     "id": "job",
     "user": "user",
     "account": "account",
+    "name": "name",
     "virtual_cluster": "account",
 }  # roles of the columns of a user's own CSV
 # Keys of Kubernetes whose text is a name -> its role. The role of metadata.name depends on the kind.

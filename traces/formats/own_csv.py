@@ -22,8 +22,8 @@ from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
 LABELS: Final = (
-    "model", "batch_size", "user", "account", "qos", "queue", "partition", GPU_TYPES, "virtual_cluster", "status",
-    "priority",
+    "model", "batch_size", "user", "account", "name", "qos", "queue", "partition", GPU_TYPES, "virtual_cluster",
+    "status", "priority",
 )  # fmt: skip
 WAIT: Final = "wait_s"
 AGAIN: Final = "rows that an earlier file has, too"

@@ -32,6 +32,7 @@ NEEDED: Final = (
 LABELS: Final = {  # column -> attribute
     "User": "user",
     "Account": "account",
+    "JobName": "name",
     "Partition": "virtual_cluster",
     "QOS": "qos",
     "Reservation": "reservation",

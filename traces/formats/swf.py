@@ -27,13 +27,13 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
 
     A processor counts as a GPU. The gang is the number of allocated processors, because the run time was measured on
     them. If this number is unknown, the gang is the number of requested processors. The requested time becomes
-    ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status. A job with a
-    preceding job is held until that job has ended, and then for the think time. ``UnixStartTime`` and ``TimeZone`` of
-    the header tell the origin, and how several files follow each other.
+    ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, name (the number of the
+    executable), queue, status. A job with a preceding job is held until that job has ended, and then for the think
+    time. ``UnixStartTime`` and ``TimeZone`` of the header tell the origin, and how several files follow each other.
     """
     report, heads = ReadReport("swf", str(path)), dict[str, str]()
     file, first_s, begin_s = "", math.nan, math.nan
-    jobs = JobColumns(report, "original_id", "user", "queue", "status", numbers=FEEDBACK)
+    jobs = JobColumns(report, "original_id", "user", "name", "queue", "status", numbers=FEEDBACK)
     for place, words in word_rows(path, FIELDS, b";", heads):
         if place.path != file:
             file, begin_s = place.path, _begin_s(place.path, heads)
@@ -62,7 +62,7 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
                     jobs.note(place, "jobs whose allocated and requested processors differ; the allocated are used")
                 if running > estimate:
                     jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
-                labels = words[0], words[11], words[14], STATUS[status]
+                labels = words[0], words[11], words[13], words[14], STATUS[status]
                 before = -1 if words[16] == "-1" else place.whole("preceding job", words[16], "jobs")
                 think_s = (_known(place, "think time", words[17]) or 0.0) if before >= 0 else 0.0
                 jobs.add(

@@ -51,12 +51,11 @@ def calibrated(
     attributes ``user``, ``virtual_cluster`` and ``name``. 0 = nobody submits them. Other parameters are those of
     :func:`gpusched_env.traces.generators.bursty.bursty_jobs`.
     """
-    arrival_s, gpus, duration_s = bursty_jobs(rng, jobs, CALIBRATIONS[name], max_gpus, **parameters)
+    drawn = bursty_jobs(rng, jobs, CALIBRATIONS[name], max_gpus, **parameters)
     if not users:
-        return Workload.from_columns(arrival_s, gpus, duration_s)
-    planted = plant_users(rng, arrival_s, gpus, duration_s, RECURRENCE[name], int(users), theta)
-    drawn = Workload.from_columns(arrival_s, gpus, planted.duration_s)
-    return drawn.unchecked_replace(attributes=planted.attributes())
+        return Workload.from_columns(*drawn)
+    planted = plant_users(rng, drawn, RECURRENCE[name], int(users), theta)
+    return Workload.from_columns(*drawn[:2], planted.duration_s).unchecked_replace(attributes=planted.attributes())
 
 
 @dataclass(frozen=True)

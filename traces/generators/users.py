@@ -69,9 +69,7 @@ class Submitted(NamedTuple):
 
 def plant_users(
     rng: np.random.Generator,
-    arrival_s: np.ndarray,
-    gpus: np.ndarray,
-    duration_s: np.ndarray,
+    drawn: tuple[np.ndarray, np.ndarray, np.ndarray],
     law: Recurrence,
     users: int,
     theta: float,
@@ -84,13 +82,14 @@ def plant_users(
 
     Parameters
     ----------
-    arrival_s : ascending [s]
+    drawn : arrivals, ascending [s], gang sizes and run times [s]
     theta : large = names tell nothing
 
     Raises
     ------
     WorkloadError : a parameter out of range
     """
+    arrival_s, gpus, duration_s = drawn
     if not 1 <= users <= MOST_USERS or not 0 < theta < np.inf:
         raise WorkloadError(f"users is {users}, theta is {theta}: give 1 to {MOST_USERS} users, and theta above 0")
     jobs, kind = len(arrival_s), demand_class(gpus)

@@ -89,10 +89,6 @@ def read_kueue_quotas(*paths: Path | str, gpu_resource: str = GPU_RESOURCE) -> t
     ----------
     paths : files of objects in any order; those of other kinds are counted
     gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, an object that occurs twice, a cycle of cohorts, or no ClusterQueue
     """
     report = ReadReport("kueue", ", ".join(map(str, paths)), unit="record", things="queues and cohorts")
     found: dict[str, dict[str, Any]] = {QUEUE: {}, COHORT: {}, LOCAL: {}}

@@ -21,7 +21,7 @@ SACCT: Final = {
     "End": "time.end", "ElapsedRaw": "time.elapsed", "State": "state.current", "Reason": "state.reason",
     "TimelimitRaw": "time.limit", "Restarts": "restart_cnt", "NNodes": "allocation_nodes",
     "AllocTRES": "tres.allocated", "ReqTRES": "tres.requested", "User": "user association.user", "Account": "account",
-    "Partition": "partition", "QOS": "qos", "Reservation": "reservation.name", "Cluster": "cluster",
+    "Partition": "partition", "QOS": "qos", "Reservation": "reservation.name", "Cluster": "cluster", "JobName": "name",
 }  # fmt: skip
 SQUEUE: Final = {
     "user": "user_name", "account": "account", "partition": "partition", "qos": "qos", "state": "job_state",

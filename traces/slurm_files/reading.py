@@ -50,11 +50,6 @@ def read_slurm_cluster(*paths: Path | str) -> tuple[SlurmCluster, ReadReport]:
     files tell the GPUs of a node, the first in the order of this list counts, and for its state the last. GPUs without
     a type are V100. The report counts nodes. Sources: slurm.conf(5), gres.conf(5), topology.conf(5), topology.yaml(5),
     sinfo(1), scontrol(1).
-
-    Raises
-    ------
-    TraceError : a file that is none of these, a malformed line (the message names file, line, field and remedy), or no
-        node with GPUs
     """
     if not paths:
         raise TraceError("read_slurm_cluster: no file given; give slurm.conf or another file that describes the nodes")

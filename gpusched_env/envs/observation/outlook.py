@@ -44,7 +44,7 @@ def outlook_table(shares: np.ndarray) -> np.ndarray:
 
 
 @helper
-def write_outlook(sim: Run, env: EnvArrays, out: Shown, k: int, row: int, had_s: float, gpus: int) -> None:
+def write_outlook(sim: Run, env: EnvArrays, out: Shown, k: int, row: int, had_s: float) -> None:
     """Write slot ``k``, which shows a job that has made progress for ``had_s`` [s]."""
     level = np.searchsorted(env.level_begins_s, had_s + TOLERANCE_S, side="right") - 1
     kind = env.outlook_of[row]
@@ -54,7 +54,9 @@ def write_outlook(sim: Run, env: EnvArrays, out: Shown, k: int, row: int, had_s:
     out.values[k, OUTLOOK.tenth] = scaled_time(env.outlook_s[kind, level, 0])
     out.values[k, OUTLOOK.half] = scaled_time(env.outlook_s[kind, level, 1])
     out.values[k, OUTLOOK.most] = scaled_time(env.outlook_s[kind, level, 2])
-    out.values[k, OUTLOOK.index] = scaled_time(env.outlook_s[kind, level, 3] * gpus / sim.world["gpus"])
+    out.values[k, OUTLOOK.index] = scaled_time(
+        env.outlook_s[kind, level, 3] * sim.jobs[row]["gpus"] / sim.world["gpus"]
+    )
 
 
 @observation_array("queue_outlook", OUTLOOK_COLUMNS, "queue", _PREDICTED, "one row per queue slot")
@@ -66,8 +68,7 @@ def write_queue_outlook(sim: Run, env: EnvArrays, out: Shown) -> None:
         if row < 0:
             clear_row(out.values, k)
         else:
-            job = sim.jobs[row]
-            write_outlook(sim, env, out, k, row, job["service_s"], job["gpus"])
+            write_outlook(sim, env, out, k, row, sim.jobs[row]["service_s"])
 
 
 @observation_array("running_outlook", OUTLOOK_COLUMNS, "running", _PREDICTED, "one row per running slot")
@@ -80,5 +81,4 @@ def write_running_outlook(sim: Run, env: EnvArrays, out: Shown) -> None:
             clear_row(out.values, k)
         else:
             number = sim.jobs[row]["replica"]
-            r = sim.replicas[number]
-            write_outlook(sim, env, out, k, row, r["service_s"] + productive_s(sim, number), r["gang"])
+            write_outlook(sim, env, out, k, row, sim.replicas[number]["service_s"] + productive_s(sim, number))
