@@ -91,14 +91,22 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Return the arrays of a run, with what is known before its jobs end."""
+        self._history: History | None = None
         return allocate_index(simulation.instance, self.rule)
+
+    @property
+    def notes(self) -> dict[str, int]:
+        """For how many jobs the predictor was not believed."""
+        history = getattr(self, "_history", None)
+        return {} if history is None else history.notes(self.name)
 
     def assist(self, simulation: Simulation, own: IndexState) -> None:
         """Take up arrivals and ends."""
         if own.history is None:
             instance = simulation.instance
             own.history = History(instance, self.predictor or predictor_for(instance.workload), self.rule.prior)
-        history, before = own.history, own.history.revision
+        self._history = history = own.history
+        before = history.revision
         history.follow(simulation.arrays)
         own.class_of[:] = history.class_of
         if history.revision != before:
