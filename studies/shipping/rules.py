@@ -64,12 +64,12 @@ RULES: Final = {
         ),
         made_by="python -m studies.index_search.index_policy LOGS --users USERS --generations 0 --seed {seed}",
         summary="small mean JCT on any cluster: Gittins indices of classes of jobs, learned while it runs",
-        intended_use="Clusters of 64 GPUs and more, with tiers or with links that gangs share. It needs no run times, and "
-        "learns from limits, else from users and names, where jobs tell them. docs/unseen_logs.md compares it.",
-        limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types nor GPU "
-        "sharing. On training windows of Philly without users, it is 3 % worse than the agent of format 1.",
-        data="logs: run times of Philly before 2017-11-01 and of Venus before 2020-06-15, in closed form. A search over "
-        "2.9 million simulated jobs found no better weights on training windows",
+        intended_use="Clusters of 64 GPUs and more, with tiers or with links that gangs share. It needs no run times, "
+        "and learns from limits, else from users and names, where jobs tell them. docs/unseen_logs.md compares it.",
+        limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types nor "
+        "GPU sharing. On training windows of Philly without users, it is 3 % worse than the agent of format 1.",
+        data="logs: run times of Philly before 2017-11-01 and of Venus before 2020-06-15, in closed form. A search "
+        "over 2.9 million simulated jobs found no better weights on training windows",
     ),
     "elastic": Rule(
         environment="gpusched/Elastic-v0",
