@@ -30,13 +30,13 @@ from studies.known_users.windows import LOGS, REPORTED, WARM_UP, Window, list_wi
 from studies.unseen_logs.scores import Score, ratio, score
 
 AGENT: Final = "learned:general"
-AUTOMATIC: Final = "automatic"  # the agent chooses its predictor by what jobs tell
 # What jobs tell -> predictors of the agent.
-# What jobs tell -> predictors of the agent that need it. Jobs that tell more tell all before, so each plays once.
+# What jobs tell -> predictors of the agent that need it; the first is the one that it chooses by itself. Jobs that tell
+# more tell all before, so each plays once.
 PREDICTORS: Final = {
     NO_HISTORY: ("none",),
-    "users": (AUTOMATIC, "quantile", "recency", "recent-two"),
-    "limits": (AUTOMATIC, "limit", "tobit"),
+    "users": ("quantile", "recency", "recent-two"),
+    "limits": ("limit", "tobit"),
 }
 WARM_UPS: Final = (0, WARM_UP, 10_000)
 QUICK: Final = 3  # test windows of each log
@@ -75,8 +75,8 @@ class Contender(NamedTuple):
 
 
 def agent(told: str, predictor: str) -> Contender:
-    """Return the agent with a predictor."""
-    spec = AGENT if predictor == AUTOMATIC else f"{AGENT},predictor={predictor}"
+    """Return the agent with a predictor, which it chooses by itself if it is the first."""
+    spec = AGENT if predictor == PREDICTORS[told][0] else f"{AGENT},predictor={predictor}"
     return Contender(told, f"agent {predictor}", partial(make_scheduler, spec))
 
 
@@ -131,15 +131,21 @@ class Tables:
         """Return the geometric mean over the windows of a log of the ratio of two contenders, and its interval."""
         return ratio([self.scores[one]], self.scores[other], self.logs[log_name], field)
 
+    def distance(self, one: str, other: str, log_name: str) -> float:
+        """Return the mean over the windows of a log of the logarithm of the ratio of mean JCTs."""
+        names = self.logs[log_name]
+        mine, theirs = self.scores[one], self.scores[other]
+        return mean([log(mine[name].mean_jct_s / theirs[name].mean_jct_s) for name in names])
+
     def best(self, told: str, log_name: str) -> str:
         """Return the rival with the least mean JCT on a log where jobs tell this; the logs choose it afterwards."""
         keys = [one.key for one in rivals(told)]
-        return min(keys, key=lambda key: self.ratio(key, keys[0], log_name)[0])
+        return min(keys, key=lambda key: self.distance(key, keys[0], log_name))
 
     def closed(self, one: str, log_name: str) -> float:
         """Return the share of the distance between the agent without history and the true order that is closed."""
         none, truth = agent(NO_HISTORY, "none").key, f"limits: {TRUTH}"
-        return log(self.ratio(none, one, log_name)[0]) / log(self.ratio(none, truth, log_name)[0])
+        return self.distance(none, one, log_name) / self.distance(none, truth, log_name)
 
     def print_contest(self) -> None:
         """Print the agent beside the best tuned rival, with any predictor."""
@@ -200,11 +206,14 @@ class Tables:
 def print_warm_ups(users: Path, windows: Sequence[Window], tables: Tables, file: Path) -> None:
     """Play the agent and the best rivals after other numbers of jobs, and print their ratios."""
     table = plain_table("log", "jobs tell", *(f"after {jobs:,} jobs" for jobs in WARM_UPS), texts=2)
-    known = {told: {one.key: one for one in (agent(told, AUTOMATIC), *rivals(told))} for told in ("limits", "users")}
+    known = {
+        told: {one.key: one for one in (agent(told, PREDICTORS[told][0]), *rivals(told))}
+        for told in ("limits", "users")
+    }
     rows: dict[tuple[str, str], list[str]] = {}
     for jobs in WARM_UPS:
         for told, name in itertools.product(known, LOGS):
-            mine, best = agent(told, AUTOMATIC).key, tables.best(told, name)
+            mine, best = agent(told, PREDICTORS[told][0]).key, tables.best(told, name)
             own = [window for window in windows if window.log == name]
             where = file if jobs == WARM_UP else file.with_stem(f"{file.stem}-{jobs}")
             results = play(users, own, [known[told][mine], known[told][best]], where, jobs)
@@ -236,17 +245,18 @@ class Settings:
     use: Literal["test", "training"] = "test"
     """Windows to play."""
     quick: bool = False
-    """Only a few windows of each log, and no other warm-up."""
+    """Only three windows of each log, and no other warm-up."""
+    most: int = 16
+    """Windows of each log, the first of them."""
     results: Path | None = None
     """File that keeps the scores; by default known_users-USE.json."""
 
 
 def main(settings: Settings) -> None:
     """Play and print."""
-    windows = list_windows(settings.use)
-    if settings.quick:
-        of_log = {log: [window for window in windows if window.log == log] for log in LOGS}
-        windows = tuple(one for several in of_log.values() for one in several[:: len(several) // QUICK][:QUICK])
+    of_log = {log: [window for window in list_windows(settings.use) if window.log == log] for log in LOGS}
+    most = QUICK if settings.quick else settings.most
+    windows = [window for several in of_log.values() for window in several[:most]]
     file = settings.results or Path(f"known_users-{settings.use}.json")
     tables = Tables(play(settings.users, windows, contenders(), file), windows)
     tables.print_contest()

@@ -79,6 +79,12 @@ def test_the_example(tmp_path: Path) -> None:
     assert (report.rows, report.kept, report.origin) == (6, 2, "2025-03-03T09:00:00")
 
 
+def test_job_names_are_read_if_there_is_a_column(tmp_path: Path) -> None:
+    lines = [line + ("|JobName" if not at else f"|train {at}") for at, line in enumerate(EXAMPLE.splitlines())]
+    workload, _ = read(tmp_path, "\n".join(lines) + "\n")
+    assert workload.attributes["name"].tolist() == ["train 1", "train 3"]
+
+
 def test_the_older_form_ends_lines_with_a_bar_and_columns_may_be_in_any_order(tmp_path: Path) -> None:
     lines = [line.split("|") for line in EXAMPLE.splitlines()]
     turned = "".join("|".join(reversed(line)).upper() + "|\n" for line in lines[:2])
