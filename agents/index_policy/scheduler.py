@@ -12,7 +12,7 @@ from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
-from gpusched_env.prediction import STARTS_S, History, Known
+from gpusched_env.prediction import STARTS_S, History, Known, find_predictor
 from gpusched_env.prediction.history import CLASSES
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
@@ -70,7 +70,8 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     Parameters
     ----------
     predictor : name of the predictor whose ranges are the classes; default empty = ``limit`` if jobs request run times,
-        ``quantile`` if they tell users or names, otherwise ``none``
+        ``quantile`` if they tell users or names, otherwise ``none``. What any job of the log tells counts, also later
+        ones: it stands for what a site knows of its own jobs. Of jobs, nothing is known before they are submitted
 
     Notes
     -----
@@ -88,6 +89,12 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     load = IndexRule.load
 
     predictor: str = ""
+
+    def take(self, rule: IndexRule) -> None:
+        """Play these weights, with a predictor that exists."""
+        super().take(rule)
+        if self.predictor:
+            find_predictor(self.predictor)
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Return the arrays of a run, with what is known before its jobs end."""

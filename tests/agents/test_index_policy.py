@@ -160,7 +160,9 @@ def test_the_predictor_is_that_of_the_columns(columns: Any, attributes: Any, wan
 
 def test_an_unknown_predictor_is_refused() -> None:
     with pytest.raises(SchedulerError, match="unknown predictor 'limits': did you mean 'limit'"):
-        simulate(random_instance(0), IndexPolicy.playing(IndexRule(), predictor="limits"))
+        IndexPolicy.playing(IndexRule(), predictor="limits")
+    with pytest.raises(SchedulerError, match="unknown predictor 'limits': did you mean 'limit'"):
+        make_scheduler("learned:general,predictor=limits")
 
 
 def test_a_predictor_that_is_given_up_is_told() -> None:
