@@ -208,9 +208,7 @@ class EstimatingScheduler(Scheduler):
     @property
     def notes(self) -> dict[str, int]:
         """For how many jobs the predictor was not believed."""
-        given_up = 0 if self._history is None else self._history.given_up
-        words = f"given up: predictions of {self.estimator} in {self.name}, worse than none, of jobs"
-        return {words: given_up} if given_up else {}
+        return {} if self._history is None else self._history.notes(self.name)
 
     def remaining_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Estimate the remaining run time [s] of each of the jobs ``rows`` on the ideal placement."""

@@ -12,7 +12,7 @@ from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
-from gpusched_env.prediction import STARTS_S, History, Known
+from gpusched_env.prediction import STARTS_S, History, Known, find_predictor
 from gpusched_env.prediction.history import CLASSES
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
@@ -70,7 +70,8 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     Parameters
     ----------
     predictor : name of the predictor whose ranges are the classes; default empty = ``limit`` if jobs request run times,
-        ``quantile`` if they tell users or names, otherwise ``none``
+        ``quantile`` if they tell users or names, otherwise ``none``. What any job of the log tells counts, also later
+        ones: it stands for what a site knows of its own jobs. Of jobs, nothing is known before they are submitted
 
     Notes
     -----
@@ -89,16 +90,30 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
 
     predictor: str = ""
 
+    def take(self, rule: IndexRule) -> None:
+        """Play these weights, with a predictor that exists."""
+        super().take(rule)
+        if self.predictor:
+            find_predictor(self.predictor)
+
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Return the arrays of a run, with what is known before its jobs end."""
+        self._history: History | None = None
         return allocate_index(simulation.instance, self.rule)
+
+    @property
+    def notes(self) -> dict[str, int]:
+        """For how many jobs the predictor was not believed."""
+        history = getattr(self, "_history", None)
+        return {} if history is None else history.notes(self.name)
 
     def assist(self, simulation: Simulation, own: IndexState) -> None:
         """Take up arrivals and ends."""
         if own.history is None:
             instance = simulation.instance
             own.history = History(instance, self.predictor or predictor_for(instance.workload), self.rule.prior)
-        history, before = own.history, own.history.revision
+        self._history = history = own.history
+        before = history.revision
         history.follow(simulation.arrays)
         own.class_of[:] = history.class_of
         if history.revision != before:

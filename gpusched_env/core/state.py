@@ -397,9 +397,7 @@ class Run(Handle):
     nodes = array(NODE_STATE_DTYPE, "nodes")
     racks = array(RACK_STATE_DTYPE, "racks")
     free = array(np.int32, "places")  # free GPUs of each node, then, from world.nodes on, of each rack
-    holder = array(
-        np.int32, "seats", fill=-1
-    )  # replica that holds the seat, -1 = free; seat g < GPUs is GPU g (seats.py)
+    holder = array(np.int32, "seats", fill=-1)  # replica that holds the seat, -1 = free; seat g < GPUs is GPU g
     gpu_next = array(np.int32, "seats", fill=-1)  # next seat of the same gang, -1 = last
     gpu_node = array(np.int32, "gpus")  # node of each GPU
     waiting = array(np.int32, "jobs")  # waiting jobs, ascending rows (= tie order), from world.first_waiting on
@@ -444,9 +442,7 @@ class Run(Handle):
     latencies = array(np.float64, "latency_jobs")  # [s] of the first start of each job, besides start_s; or empty
     recovery = array(RECOVERY_DTYPE, "recovering")  # of each job; empty if nothing fails
     failures = array(np.float64, "failures")  # [s] of service of attempts after which they fail, by job
-    down = array(
-        np.int32, "failing_nodes"
-    )  # bits: 1 = it has crashed, CAPPED; its GPUs that no gang holds are UNUSABLE
+    down = array(np.int32, "failing_nodes")  # bits: 1 = it has crashed, CAPPED; GPUs without gangs are UNUSABLE
     ready = array(np.float64, "restarts")  # [s] end of the last start of each job; empty if gangs do not all restart
     deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     meters = array(METER_DTYPE, "meters")  # in the order of METERS

@@ -40,8 +40,8 @@ class Fitted(Quantile):
         """Return the features of a job that is submitted now."""
 
     @abstractmethod
-    def fit(self) -> None:
-        """Fit the model to the jobs ``rows``."""
+    def fit(self) -> bool:
+        """Fit the model to the jobs ``rows``; return False if they do not tell enough, and another time may."""
 
     @abstractmethod
     def model(self, features: list[float]) -> float:
@@ -61,8 +61,7 @@ class Fitted(Quantile):
         self.logs.append(log(max(run_time_s, LEAST_S)))
         if len(self.rows) >= self._next:
             self._next = len(self.rows) + max(self.EVERY, len(self.rows) // 10)
-            self.fit()
-            self.fitted = True
+            self.fitted = self.fit() or self.fitted
 
 
 @cache
@@ -103,11 +102,12 @@ class Boosted(Fitted):
         hours = float(self.known.arrival_s[row]) // HOUR_S
         return hours % 24.0, hours // 24.0 % 7.0
 
-    def fit(self) -> None:
+    def fit(self) -> bool:
         """Boost 100 trees."""
         table = np.array([self.seen[row] for row in self.rows])
         with _threads().limit(limits=1):
             self._trees = self._new(early_stopping=False, random_state=0).fit(table, np.array(self.logs))
+        return True
 
     def model(self, features: list[float]) -> float:
         """Return ln(run time), rounded."""

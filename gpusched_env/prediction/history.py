@@ -46,7 +46,7 @@ class History:
     """
 
     def __init__(self, instance: Instance, predictor: str, prior: np.ndarray | None = None) -> None:
-        self.known = Known.of(instance.workload)
+        self.name, self.known = predictor, Known.of(instance.workload)
         self.predictor = find_predictor(predictor)(self.known)
         jobs = len(instance.workload)
         self._prior = normalised(np.ones(LEVELS) if prior is None else prior)
@@ -62,6 +62,11 @@ class History:
         self._run_times_s: list[float] = []
         self._losses = np.zeros(2)  # running means: of the predictor, of all jobs
         self.watched = 0
+
+    def notes(self, scheduler: str) -> dict[str, int]:
+        """For how many jobs the predictor was not believed by a scheduler: words -> number; empty = none."""
+        words = f"given up: predictions of {self.name} in {scheduler}, worse than none, of jobs"
+        return {words: self.given_up} if self.given_up else {}
 
     def follow(self, sim: Run) -> None:
         """Take up what has arrived and ended since the last call."""

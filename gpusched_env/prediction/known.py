@@ -17,7 +17,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("name", "experiment", "model", "type"),  # or a template: what it trains, its kind
     "queue": ("queue", "cluster_queue", "partition", "virtual_cluster", "tenant"),
 }
-_UNTOLD: Final = ("", str(UNKNOWN))
+_UNTOLD: Final = ("", str(UNKNOWN))  # of numbers, NaN as well
 
 
 class Known(NamedTuple):
@@ -46,8 +46,11 @@ class Known(NamedTuple):
         """Read the columns of a workload."""
         jobs = workload.jobs
         columns = {column: _numbered(workload, attributes) for column, attributes in COLUMNS.items()}
-        numbers = {column: numbers for column, (numbers, _) in columns.items()}
-        return cls(jobs["arrival_s"], jobs["gpus"], jobs["estimate_s"], **numbers, names=columns["name"][1])
+        found = {name: jobs[name] for name in ("arrival_s", "gpus")} | {"limit_s": jobs["estimate_s"]}
+        found |= {column: numbers for column, (numbers, _) in columns.items()}
+        for array in found.values():  # schedulers see them
+            array.flags.writeable = False
+        return cls(**found, names=columns["name"][1])
 
     def up_to(self, jobs: int) -> Known:
         """Return the columns of the first jobs, and the names that they have."""
@@ -60,6 +63,8 @@ def _numbered(workload: Workload, attributes: tuple[str, ...]) -> tuple[np.ndarr
     column = next((workload.attributes[name] for name in attributes if name in workload.attributes), None)
     if column is None:
         return np.full(len(workload), UNKNOWN, np.int32), ()
+    if column.dtype.kind == "f":
+        column = np.where(np.isnan(column) | (column == UNKNOWN), "", column.astype(str))
     texts, first, which = np.unique(np.asarray(column).astype(str), return_index=True, return_inverse=True)
     order = [at for at in np.argsort(first, kind="stable").tolist() if texts[at] not in _UNTOLD]
     numbers = np.full(len(texts), UNKNOWN, np.int32)

@@ -61,10 +61,13 @@ class Tobit(Fitted):
                 self._sums[key] = number + 1, total + log(max(run_time_s, LEAST_S))
         super().end(row, run_time_s, killed)
 
-    def fit(self) -> None:
-        """Maximise the likelihood."""
+    def fit(self) -> bool:
+        """Maximise the likelihood; it has no maximum if all jobs were killed."""
+        if all(self._killed[-MOST_JOBS:]):
+            return False
         z = np.array([self.seen[row] for row in self.rows[-MOST_JOBS:]])
         self._weights = censored_fit(z, np.array(self.logs[-MOST_JOBS:]), np.array(self._killed[-MOST_JOBS:]))
+        return True
 
     def model(self, features: list[float]) -> float:
         """Return b'z."""

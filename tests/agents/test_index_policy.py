@@ -160,7 +160,24 @@ def test_the_predictor_is_that_of_the_columns(columns: Any, attributes: Any, wan
 
 def test_an_unknown_predictor_is_refused() -> None:
     with pytest.raises(SchedulerError, match="unknown predictor 'limits': did you mean 'limit'"):
-        simulate(random_instance(0), IndexPolicy.playing(IndexRule(), predictor="limits"))
+        IndexPolicy.playing(IndexRule(), predictor="limits")
+    with pytest.raises(SchedulerError, match="unknown predictor 'limits': did you mean 'limit'"):
+        make_scheduler("learned:general,predictor=limits")
+
+
+def test_a_predictor_that_is_given_up_is_told() -> None:
+    """Limits by lot tell nothing, and that is said; without a predictor, none is given up."""
+    rng = np.random.default_rng(0)
+    case = unit_instance(np.cumsum(rng.exponential(65.0, 1500)), [1] * 1500, rng.lognormal(5.0, 1.0, 1500))
+    limits = case.workload.unchecked_columns(estimate_s=rng.lognormal(5.0, 2.0, 1500))
+    case = Instance(case.cluster, limits, case.network, case.semantics)
+    policy, silent = (IndexPolicy.playing(IndexRule(), predictor=name) for name in ("limit", "none"))
+    for one in (policy, silent):
+        play(case, one)
+    assert silent.notes == {}
+    ((words, jobs),) = policy.notes.items()
+    assert words.startswith("given up: predictions of limit in ")
+    assert 0 < jobs < 1500
 
 
 def test_jobs_that_have_not_arrived_change_nothing() -> None:

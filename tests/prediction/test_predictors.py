@@ -165,6 +165,22 @@ def test_texts_are_numbered_by_their_first_jobs() -> None:
     assert Known.of(workload_of(history)).user.tolist() == [0, -1, 1, -1, 0, 2]
 
 
+def test_numbers_are_users_too_and_nan_is_unknown() -> None:
+    workload = workload_of([Job(0.0, 1.0, 1, "", "", "", NAN)] * 4)
+    users = np.array([7.0, NAN, -1.0, 3.0])
+    known = Known.of(workload.unchecked_replace(attributes={"user": users}))
+    assert known.user.tolist() == [0, -1, -1, 1]
+    for column in ("arrival_s", "gpus", "limit_s", "user"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(known, column)[0] = 5
+
+
+def test_tobit_predicts_as_quantile_while_all_jobs_have_been_killed() -> None:
+    """Of run times that are only known to be longer, the likelihood grows without end."""
+    history = [Job(10.0 * at, run, 1, "", "", "", run) for at, run in enumerate([1.0, 2.0, 5.0, 7.0] * 60)]
+    assert played("tobit", history) == pytest.approx(played("quantile", history), nan_ok=True)
+
+
 @pytest.mark.parametrize("killed", [0.0, 0.3, 0.9])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 3.0])
 def test_tobit_finds_the_greatest_likelihood(killed: float, scale: float) -> None:
