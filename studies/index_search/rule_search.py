@@ -32,7 +32,7 @@ class Settings:
     problems: int
     """Number of training seeds."""
     generations: int = 40
-    """Number of generations."""
+    """Number of generations; 0 = the weights at which the search begins."""
     population: int = 18
     """Rules tried in a generation."""
     batch: int = 16
@@ -61,7 +61,7 @@ def search(
     begun, jobs = time.process_time(), 0
     rng = np.random.default_rng(settings.seed)
     optimiser = cma_es(start, settings.sigma, settings.population, settings.seed)
-    best, best_score = optimiser.mean, np.inf
+    best, best_score = optimiser.mean, np.inf if settings.generations else score(start, problems)
     for generation in range(1, settings.generations + 1):
         # The same problems for all, so that scores differ by the rules alone.
         chosen = [problems[i] for i in rng.permutation(len(problems))[: settings.batch]]

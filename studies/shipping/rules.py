@@ -62,13 +62,14 @@ RULES: Final = {
             "las-2d:placement=consolidate",
             "fifo-skip:placement=consolidate",
         ),
-        made_by="python -m studies.index_search.index_policy LOGS --seed {seed}",
-        summary="small mean JCT on any cluster without run times: a table scores jobs, gangs wait for near GPUs",
-        intended_use="Clusters of 64 GPUs and more where nobody knows run times, with tiers or with links that gangs "
-        "share. docs/unseen_logs.md compares it with tuned schedulers on logs that it has never seen.",
-        limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types, nor "
-        "GPU sharing, nor users. Where some jobs run for months among minutes, tuned Dally was better.",
-        data="logs: Philly before 2017-11-01, Venus before 2020-06-15, and synthetic jobs like theirs",
+        made_by="python -m studies.index_search.index_policy LOGS --users USERS --generations 0 --seed {seed}",
+        summary="small mean JCT on any cluster: Gittins indices of classes of jobs, learned while it runs",
+        intended_use="Clusters of 64 GPUs and more, with tiers or with links that gangs share. It needs no run times, "
+        "and learns from limits, else from users and names, where jobs tell them. docs/unseen_logs.md compares it.",
+        limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types nor "
+        "GPU sharing. On training windows of Philly without users, it is 3 % worse than the agent of format 1.",
+        data="logs: run times of Philly before 2017-11-01 and of Venus before 2020-06-15, in closed form. A search "
+        "over 2.9 million simulated jobs found no better weights on training windows",
     ),
     "elastic": Rule(
         environment="gpusched/Elastic-v0",
@@ -95,8 +96,8 @@ RULES: Final = {
             "las-2d:placement=consolidate",
             "learned",
         ),
-        made_by="python -m studies.index_search.index_policy --scenario dally-poisson-v1 --hidden 0 "
-        "--generations 60 --batch 12 --seed {seed}",
+        made_by="by hand: patience and least_run_s of the agent of format 1, which a search of seed {seed} had found; "
+        "gang 1, hold 3 after five comparisons, and the prior, on training seeds 0 to 7",
         summary="small mean JCT where gangs contend for uplinks, without run times: order, preemption, patience",
         intended_use="Leaf-spine clusters with oversubscribed uplinks, jobs that arrive one by one and whose run times "
         "nobody knows, such as dally-poisson-v1.",

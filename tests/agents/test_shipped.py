@@ -79,7 +79,7 @@ def test_the_command_of_a_network_has_the_settings_of_its_card(name: str, monkey
     [command] = card.made_by
     written = msgspec.json.encode(dataclasses.asdict(parsed(command, monkeypatch)))
     # newer than some agents, with the values that they had without them
-    later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False, "more_actions": []}
+    later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False, "more_actions": [], "predictor": ""}
     gone = ("baseline", "gae_lambda")  # of a value network, which none of them has
     assert msgspec.json.decode(written) == later | {k: v for k, v in card.training.items() if k not in gone}
     if name in recipes:
