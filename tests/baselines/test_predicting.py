@@ -181,11 +181,11 @@ def test_predictions_that_are_worse_than_none_are_given_up_and_that_is_told() ->
             pass
 
     try:
-        (result,) = evaluate("philly-64-v1", ["sjf:estimator=by-lot"], [0])
+        (result,) = evaluate("common-96-v1", ["sjf:estimator=by-lot"], [0])
         told = "given up: predictions of by-lot in sjf, worse than none, of jobs"
         assert result.caveats[told] > 0
         assert any(line.startswith(told) for line in ignored([result]))
-        assert not evaluate("philly-64-v1", ["sjf:estimator=none"], [0])[0].caveats.keys() & {told}
+        assert not evaluate("common-96-v1", ["sjf:estimator=none"], [0])[0].caveats.keys() & {told}
         assert not registered_clairvoyance("sjf", {"estimator": "by-lot"})
     finally:
         del PREDICTORS["by-lot"]

@@ -9,7 +9,7 @@ import pytest
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces.generators.synthetic import generate_workload
-from gpusched_env.traces.generators.users import recurrence
+from gpusched_env.traces.generators.users import RECURRENCE, plant_users, recurrence
 
 JOBS = 20_000
 # recurrence.md, "Measured here": within 10 %, x2, x10 of the last job of (virtual cluster, gang) or of the gang; and
@@ -80,8 +80,22 @@ def test_the_same_seed_plants_the_same_users() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "complaint"), [({"users": -1}, "users is -1"), ({"users": 5, "theta": 0}, "theta")]
+    ("parameters", "complaint"),
+    [
+        ({"users": -1}, "users is -1"),
+        ({"users": 2.5}, "users is 2.5"),
+        ({"users": math.nan}, "users is nan"),
+        ({"users": 5, "theta": 0}, "theta"),
+    ],
 )
 def test_impossible_users(parameters: dict[str, float], complaint: str) -> None:
     with pytest.raises(WorkloadError, match=complaint):
         generate_workload("philly", 0, 10, **parameters)
+
+
+def test_templates_may_be_older_than_any_weight_can_tell() -> None:
+    """After a century, the weight of each template is 0."""
+    drawn = 4e9 * np.arange(60.0), np.ones(60, np.int64), np.arange(1.0, 61.0)
+    planted = plant_users(np.random.default_rng(0), drawn, RECURRENCE["pai"], 2, 1e-9)
+    assert sorted(planted.duration_s.tolist()) == drawn[2].tolist()
+    assert len(np.unique(planted.template)) == 2

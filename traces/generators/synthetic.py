@@ -54,7 +54,7 @@ def calibrated(
     drawn = bursty_jobs(rng, jobs, CALIBRATIONS[name], max_gpus, **parameters)
     if not users:
         return Workload.from_columns(*drawn)
-    planted = plant_users(rng, drawn, RECURRENCE[name], int(users), theta)
+    planted = plant_users(rng, drawn, RECURRENCE[name], users, theta)
     return Workload.from_columns(*drawn[:2], planted.duration_s).unchecked_replace(attributes=planted.attributes())
 
 

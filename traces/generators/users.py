@@ -90,9 +90,11 @@ def plant_users(
     WorkloadError : a parameter out of range
     """
     arrival_s, gpus, duration_s = drawn
-    if not 1 <= users <= MOST_USERS or not 0 < theta < np.inf:
-        raise WorkloadError(f"users is {users}, theta is {theta}: give 1 to {MOST_USERS} users, and theta above 0")
-    jobs, kind = len(arrival_s), demand_class(gpus)
+    if not (1 <= users <= MOST_USERS and users % 1 == 0 and 0 < theta < np.inf):
+        raise WorkloadError(
+            f"users is {users}, theta is {theta}: give a whole number up to {MOST_USERS}, and theta above 0"
+        )
+    users, jobs, kind = int(users), len(arrival_s), demand_class(gpus)
     activity = np.cumsum(arrays.power(np.arange(1.0, users + 1), -law.activity))
     together = (np.diff(arrival_s, prepend=-np.inf) <= law.near_s) & (np.diff(gpus, prepend=0) == 0)
     together &= rng.random(jobs) < law.together
@@ -146,7 +148,8 @@ class _Book:
             return self.count - 1
         table = np.array(known)
         weights = np.cumsum(table[:, 1] * arrays.exp(-_LN_2 / _WEEK_S * (now_s - table[:, 2])))
-        one = known[int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))]
+        drawn = int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))
+        one = known[min(drawn, len(known) - 1)]  # of templates so old that all weights are 0, the last
         one[1:] = one[1] + jobs, now_s
         return int(one[0])
 
