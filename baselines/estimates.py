@@ -8,9 +8,8 @@ scheduler for which a revision can change a decision asks to be woken then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -143,7 +142,7 @@ class EstimatingScheduler(Scheduler):
     estimator_seed : seed of the factors of "noisy", default 0
     """
 
-    left_s: ClassVar[Callable[[np.ndarray], np.ndarray]] = staticmethod(mean_left_s)
+    left_s = staticmethod(mean_left_s)
     """Shares of run times by class -> estimates of the time left at the begin of each level [s]."""
 
     estimator: str = "oracle"
