@@ -95,7 +95,7 @@ def page() -> str:
         GENERATED,
         "",
         "All environments are of one class and differ only in their default arguments (`ENVIRONMENTS` in",
-        "`gpusched_env/envs/registration.toml`). `make` accepts other values.",
+        "`gpusched_env/envs/registration.py`). `make` accepts other values.",
         "",
         "## Actions",
         "",

@@ -114,6 +114,7 @@ OTHER: dict[str, Any] = {
     "tenant_window": 3,
     "limits": True,
     "more_actions": ("refuse",),
+    "predictor": "quantile",
 }
 SHARING = ("partner_window", "sub_batches", "pair_benefit")  # for jobs that share GPUs, which are not elastic
 SCENARIOS = {"sizes": "pollux-64-v0", "tenant_window": "cohort-256-v0", "limits": "cohort-256-v0"}
