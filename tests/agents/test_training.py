@@ -218,6 +218,7 @@ WINDOWS: dict[str, Any] = dict(
     running_order="start", clairvoyant=False, migration=True, lease_s=600.0, least_run_s=90.0,
     partner_window=3, sub_batches=2, pair_benefit=False, extras=(), sizes=(1, 2), tenant_window=3, limits=True,
     more_actions=(),
+    predictor="quantile",
 )  # fmt: skip
 
 
