@@ -348,7 +348,7 @@ def test_of_many_names_only_the_most_similar_are_told(arguments: list[str], near
 
 @pytest.mark.parametrize(("name", "agent"), [("learned", "general"), ("learned:philly-64", "philly-64")])
 def test_the_name_of_a_scheduler_shows_the_agent_that_it_plays(name: str, agent: str) -> None:
-    shown = gpusched("agents", "describe", name)
+    shown = gpusched("agents", "show", name)
     assert shown.exit_code == 0
     assert shown.stdout == gpusched("agents", "show", agent).stdout
 
