@@ -196,10 +196,9 @@ class EstimatingScheduler(Scheduler):
         own.claims_s[:] = self._claims_s
 
     def _follow(self, simulation: Simulation) -> None:
-        history, world = self._history, simulation.arrays.world
+        history = self._history
         assert history is not None
-        if history.heard != (world["next_arrival"], world["finished"]):
-            history.follow(simulation.arrays)
+        history.follow(simulation.arrays)
         if self._revision != history.revision:
             self._revision = history.revision
             self._claims_s = STARTS_S + self.left_s(history.shares)

@@ -11,21 +11,7 @@ from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs,
 from gpusched_env.core.events import productive_s
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
-from gpusched_env.prediction.levels import TOLERANCE_S
-
-
-@kernel
-def level_of(plan: IndexState, seconds: float) -> int:
-    """Return the level of an elapsed time: the number of thresholds that it has reached."""
-    low = 0
-    high = len(plan.thresholds_s)
-    while low < high:
-        middle = (low + high) // 2
-        if plan.thresholds_s[middle] - TOLERANCE_S <= seconds:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+from gpusched_env.prediction.levels import LEVELS, STARTS_S, TOLERANCE_S, level_at
 
 
 @kernel
@@ -67,7 +53,7 @@ def score_of(sim: Run, plan: IndexState, row: int) -> float:
     """Return the score of a job; jobs of small score come first."""
     job = sim.jobs[row]
     number = job["replica"]
-    score = index_of(sim, plan, row, level_of(plan, attained_s(sim, row)))
+    score = index_of(sim, plan, row, level_at(attained_s(sim, row)))
     if number < 0 or sim.replicas[number]["phase"] == CHECKPOINTING:
         return score
     if sim.world["clock_s"] + TOLERANCE_S < keeps_until_s(sim, plan, number):
@@ -142,7 +128,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
                 if now_s + TOLERANCE_S < until_s:
                     first_s = min(first_s, until_s)
                     break
-    levels = len(plan.thresholds_s)
+    levels = LEVELS - 1
     for i in range(w["running"] if w["waiting"] > 0 else 0):
         number = sim.running[i]
         gang = sim.replicas[number]
@@ -150,10 +136,10 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
             continue
         row = gang["job"]
         seconds = attained_s(sim, row)
-        level = level_of(plan, seconds)
+        level = level_at(seconds)
         passed_s = max(gang["since_s"], now_s)
         while level < levels and index_of(sim, plan, row, level) - plan.memory["hold"] <= best:
-            passed_s = max(gang["since_s"], now_s) + plan.thresholds_s[level] - seconds
+            passed_s = max(gang["since_s"], now_s) + STARTS_S[level + 1] - seconds
             level += 1
         if index_of(sim, plan, row, level) - plan.memory["hold"] > best:
             due_s = max(passed_s, keeps_until_s(sim, plan, number))

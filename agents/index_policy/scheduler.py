@@ -12,7 +12,7 @@ from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
-from gpusched_env.prediction import STARTS_S, History, Known, find_predictor
+from gpusched_env.prediction import History, Known, find_predictor
 from gpusched_env.prediction.history import CLASSES
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
@@ -30,9 +30,8 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
     memory["arrived"] = -1
     return IndexState(
         memory=memory,
-        thresholds_s=STARTS_S[1:].copy(),
         gang=rule.gang_scores(instance),
-        scores=scores_of(np.tile(rule.prior, (1 + CLASSES, 1))),
+        scores=np.tile(scores_of(rule.prior[None]), (1 + CLASSES, 1)),
         class_of=np.zeros(jobs, np.int32),
         widths=np.array([RULE_NUMBER[name] for name in WIDTHS], np.int32),
         patience_s=rule.patience_of(instance),

@@ -32,7 +32,6 @@ class IndexState(Walk):
     history: History | None = None  # of the run; a copy of the arrays reads it from the run again
 
     memory = array(MEMORY_DTYPE)
-    thresholds_s = array(np.float64, "thresholds")  # [s] ascending; service reaches level i + 1 at entry i
     gang = array(np.float64, "classes")  # what the gang size of each job class adds
     scores = array(np.float64, "ranges", "levels")  # log2 of the Gittins index [s], by the class of the history
     class_of = array(np.int32, "jobs")  # class of each job in the history

@@ -27,7 +27,7 @@ from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
 from gpusched_env.envs.windows import WINDOW_ORDERS, Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.prediction import LEVELS, STARTS_S, History
+from gpusched_env.prediction import LEVELS, History
 from gpusched_env.prediction.history import CLASSES
 from gpusched_env.problem.cluster import TIERS
 from gpusched_env.problem.instance import Instance
@@ -92,7 +92,6 @@ class Batch:
             ),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
-            "level_begins_s": STARTS_S if windows.predictor else np.empty(0),
             "array_numbers": np.array([arrays[name].number for name in self._shapes], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
@@ -280,15 +279,14 @@ class Batch:
 
     def foresee(self, b: int, simulation: Simulation) -> bool:
         """Learn what has ended in environment ``b``; return whether its observation must be written again."""
-        history, arrays, world = self._histories[b], self.arrays, simulation.arrays.world
+        history, arrays = self._histories[b], self.arrays
         if history is None:
             history = self._histories[b] = History(simulation.instance, self._windows.predictor)
             arrays.limits_s[b, : len(simulation.instance.workload)] = history.known.limit_s
             arrays.outlook_s[b] = outlook_table(history.shares)
-        elif history.heard == (world["next_arrival"], world["finished"]):
-            return False
         revision = history.revision
-        history.follow(simulation.arrays)
+        if not history.follow(simulation.arrays):
+            return False
         arrays.outlook_of[b, : len(history.class_of)] = history.class_of
         if history.revision != revision:
             arrays.outlook_s[b] = outlook_table(history.shares)

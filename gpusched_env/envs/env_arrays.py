@@ -122,7 +122,6 @@ class EnvArrays(Handle):
     tenants = array(TENANT_DTYPE, "tree")  # the tree of tenants; 0 rows = the observation shows none
     leaf = array(np.int32, "tenant_jobs")  # row of each job's leaf in ``tenants``
     # what ended jobs tell about the others (observation/outlook.py); none = no predictor
-    level_begins_s = array(np.float64, "levels_of_time")
     outlook_s = array(np.float64, "outlooks", "levels_of_time", "outlook_columns")  # [s] by class of jobs and level
     outlook_of = array(np.int32, "predicted_jobs")  # class of each job; 0 = that of all jobs
     limits_s = array(np.float64, "predicted_jobs")  # [s] run time that its user requests; NaN = none

@@ -13,7 +13,7 @@ from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name 
 from gpusched_env.envs.actions import SLOT_ACTIONS, carry_out, may_act
 from gpusched_env.envs.observation.registry import optional_arrays, write_array
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.prediction import PREDICTORS
+from gpusched_env.prediction.predictors import find_predictor
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS
 from gpusched_env.problem.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
 from gpusched_env.problem.workload import MOST_JOBS
@@ -69,8 +69,11 @@ class Windows:
         if self.limits and not self.tenant_window:
             raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
         check_named("extras", "observation array", self.extras, optional_arrays())
-        if self.predictor and self.predictor not in PREDICTORS:
-            raise ScenarioError(f"predictor: {unknown_name('predictor', self.predictor, PREDICTORS)}")
+        if self.predictor:
+            try:
+                find_predictor(self.predictor)
+            except GpuschedError as error:
+                raise ScenarioError(f"predictor: {error}") from None
         check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
         for name in self.extras:
             write_array.prepare(optional_arrays()[name].number)

@@ -68,10 +68,12 @@ class History:
         words = f"given up: predictions of {self.name} in {scheduler}, worse than none, of jobs"
         return {words: self.given_up} if self.given_up else {}
 
-    def follow(self, sim: Run) -> None:
-        """Take up what has arrived and ended since the last call."""
+    def follow(self, sim: Run) -> bool:
+        """Take up what has arrived and ended since the last call; return whether anything has."""
         jobs, arrived = sim.jobs, int(sim.world["next_arrival"])
-        self.heard = (arrived, int(sim.world["finished"]))
+        before, self.heard = self.heard, (arrived, int(sim.world["finished"]))
+        if self.heard == before:
+            return False
         rows = np.append(self._present, np.arange(self._arrived, arrived))
         status = jobs["status"][rows]
         left = (status == FINISHED) | (status == REFUSED)
@@ -84,6 +86,7 @@ class History:
             else:
                 self.arrive(row)
         self._present, self._arrived = rows[~left], arrived
+        return True
 
     def arrive(self, row: int) -> None:
         """Predict the next job."""

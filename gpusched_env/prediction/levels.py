@@ -6,6 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.core.handle import helper
+
 LEVELS: Final = 62
 # [s] Begin of each level: 0, and powers of 1.25 from 4 s to a month. Products of a fixed order are the same everywhere.
 STARTS_S: Final = np.array([0.0, *np.multiply.accumulate([4.0, *[1.25] * (LEVELS - 2)])])
@@ -18,6 +20,20 @@ TOLERANCE_S: Final = 1e-6  # [s] for rounding errors of run times
 def levels_of(seconds: np.ndarray) -> np.ndarray:
     """int64: the level of each run time [s]."""
     return np.searchsorted(STARTS_S - TOLERANCE_S, seconds, side="right") - 1
+
+
+@helper
+def level_at(seconds: float) -> int:
+    """Return the level of a run time [s], as :func:`levels_of` does."""
+    low = 0
+    high = LEVELS - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if STARTS_S[middle] - TOLERANCE_S <= seconds:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def counts_of(levels: np.ndarray, classes: np.ndarray, number: int) -> np.ndarray:

@@ -7,13 +7,13 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.events import productive_s
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.column import GPU_TIME, SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
-from gpusched_env.prediction.levels import TOLERANCE_S, gittins_s, quantile_left_s
+from gpusched_env.prediction.levels import gittins_s, level_at, quantile_left_s
 
 _PREDICTED: Final = Group(
     "### With predictions",
@@ -43,42 +43,24 @@ def outlook_table(shares: np.ndarray) -> np.ndarray:
     return np.stack([*(quantile_left_s(shares, share) for share in _SHARES), gittins_s(shares)], axis=-1)
 
 
-@helper
-def write_outlook(sim: Run, env: EnvArrays, out: Shown, k: int, row: int, had_s: float) -> None:
-    """Write slot ``k``, which shows a job that has made progress for ``had_s`` [s]."""
-    level = np.searchsorted(env.level_begins_s, had_s + TOLERANCE_S, side="right") - 1
-    kind = env.outlook_of[row]
-    out.values[k, OUTLOOK.predicted] = 1.0 if kind > 0 else 0.0
-    limit_s = env.limits_s[row]
-    out.values[k, OUTLOOK.requested] = scaled_time(limit_s - had_s) if limit_s > had_s else 0.0
-    out.values[k, OUTLOOK.tenth] = scaled_time(env.outlook_s[kind, level, 0])
-    out.values[k, OUTLOOK.half] = scaled_time(env.outlook_s[kind, level, 1])
-    out.values[k, OUTLOOK.most] = scaled_time(env.outlook_s[kind, level, 2])
-    out.values[k, OUTLOOK.index] = scaled_time(
-        env.outlook_s[kind, level, 3] * sim.jobs[row]["gpus"] / sim.world["gpus"]
-    )
-
-
+@observation_array("running_outlook", OUTLOOK_COLUMNS, "running", _PREDICTED, "one row per running slot")
 @observation_array("queue_outlook", OUTLOOK_COLUMNS, "queue", _PREDICTED, "one row per queue slot")
 @kernel(lazy=True)
-def write_queue_outlook(sim: Run, env: EnvArrays, out: Shown) -> None:
+def write_outlook(sim: Run, env: EnvArrays, out: Shown) -> None:
     """Write all rows."""
     for k in range(len(out.slots)):
         row = out.slots[k]
         if row < 0:
             clear_row(out.values, k)
-        else:
-            write_outlook(sim, env, out, k, row, sim.jobs[row]["service_s"])
-
-
-@observation_array("running_outlook", OUTLOOK_COLUMNS, "running", _PREDICTED, "one row per running slot")
-@kernel(lazy=True)
-def write_running_outlook(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write all rows."""
-    for k in range(len(out.slots)):
-        row = out.slots[k]
-        if row < 0:
-            clear_row(out.values, k)
-        else:
-            number = sim.jobs[row]["replica"]
-            write_outlook(sim, env, out, k, row, sim.replicas[number]["service_s"] + productive_s(sim, number))
+            continue
+        job = sim.jobs[row]
+        had_s = job["service_s"] + productive_s(sim, job["replica"])
+        level = level_at(had_s)
+        kind = env.outlook_of[row]
+        limit_s = env.limits_s[row]
+        out.values[k, OUTLOOK.predicted] = 1.0 if kind > 0 else 0.0
+        out.values[k, OUTLOOK.requested] = scaled_time(limit_s - had_s) if limit_s > had_s else 0.0
+        out.values[k, OUTLOOK.tenth] = scaled_time(env.outlook_s[kind, level, 0])
+        out.values[k, OUTLOOK.half] = scaled_time(env.outlook_s[kind, level, 1])
+        out.values[k, OUTLOOK.most] = scaled_time(env.outlook_s[kind, level, 2])
+        out.values[k, OUTLOOK.index] = scaled_time(env.outlook_s[kind, level, 3] * job["gpus"] / sim.world["gpus"])
