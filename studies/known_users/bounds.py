@@ -14,7 +14,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.prediction.levels import counts_of, levels_of, normalised
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Scheduler, Simulation
-from studies.unseen_logs.oracles import known_order
+from studies.unseen_logs.oracles import known_order, with_shipped_weights
 
 AGENT: Final = "learned:general"
 TRUTH: Final = "true order"
@@ -38,9 +38,7 @@ class TrueDistribution(IndexPolicy):
 
 def true_distribution() -> Scheduler:
     """Return the shipped agent with the true distribution."""
-    agent = make_scheduler(AGENT)
-    assert isinstance(agent, IndexPolicy)
-    return TrueDistribution.playing(agent.rule)
+    return with_shipped_weights(TrueDistribution)
 
 
 def true_limits(workload: Workload) -> Workload:

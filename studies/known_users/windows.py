@@ -17,20 +17,27 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
-from gpusched_env.simulator import Simulation
 from gpusched_env.support.commands import run_script
-from gpusched_env.support.files import whole
 from gpusched_env.traces import assign_profiles, read_trace, up_to_gpus
 from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.transform import offered_load
-from studies.unseen_logs.windows import LADDER, NETWORKS, NODE_GPUS, RACK_NODES, STRETCHES, TEST, TRAINING
+from studies.unseen_logs.windows import (
+    LADDER,
+    NETWORKS,
+    NODE_GPUS,
+    RACK_NODES,
+    STRETCHES,
+    TEST,
+    TRAINING,
+    has_queues,
+    write_windows,
+)
 
 # Log -> processors of the machine, as the head of its file tells; of CTC's 430, 338 were for batch jobs.
 LOGS: Final = {"kth": 100, "ctc": 338, "sdsc": 128}
@@ -155,10 +162,7 @@ def make_windows(users: Path) -> Iterator[Window]:
 def _with_queues(window: Window, users: Path, stretch: float) -> Window:
     for load in LADDER:
         found = dataclasses.replace(window, load=load)
-        simulation = Simulation(found.instance(found.workload(users)))
-        simulation.run(make_scheduler("fifo-skip"))
-        jobs = simulation.arrays.jobs[-REPORTED:]
-        if (jobs["finish_s"] - jobs["arrival_s"]).mean() >= stretch * jobs["ideal_s"].mean():
+        if has_queues(found.instance(found.workload(users)), stretch, REPORTED):
             return found
     raise ScenarioError(f"window {window.name}: no load up to {LADDER[-1]} makes queues")
 
@@ -175,12 +179,7 @@ class Settings:
 
 def main(options: Settings) -> None:
     """Write ``windows.json``."""
-    lines = []
-    for window in make_windows(options.users):
-        lines.append(json.dumps(dataclasses.asdict(window)))
-        print(lines[-1], flush=True)
-    with whole(options.output) as partial:
-        partial.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    write_windows(make_windows(options.users), options.output)
 
 
 if __name__ == "__main__":
