@@ -37,12 +37,6 @@ def list_jobs(sim: Run, plan: IndexState) -> int:
 
 
 @kernel
-def keeps_until_s(sim: Run, plan: IndexState, number: int) -> float:
-    """Return the time until which a gang is not preempted [s]."""
-    return sim.replicas[number]["start_s"] + sim.world["restore_s"] + plan.memory["least_run_s"]
-
-
-@kernel
 def index_of(sim: Run, plan: IndexState, row: int, level: int) -> float:
     """Return the score of a job at a level of progress, before what its state adds."""
     return plan.gang[sim.jobs[row]["job_class"]] + plan.scores[plan.class_of[row], level]
@@ -56,9 +50,18 @@ def score_of(sim: Run, plan: IndexState, row: int) -> float:
     score = index_of(sim, plan, row, level_at(attained_s(sim, row)))
     if number < 0 or sim.replicas[number]["phase"] == CHECKPOINTING:
         return score
-    if sim.world["clock_s"] + TOLERANCE_S < keeps_until_s(sim, plan, number):
-        return -math.inf
     return score - plan.memory["hold"]
+
+
+@kernel
+def patience_s(sim: Run, plan: IndexState, row: int, width: int) -> float:
+    """Return for how long a waiting job accepts only a placement of this width or a tighter one [s].
+
+    It is what the next width is expected to cost: its excess x the mean time that the job has left. Who waits so long
+    and then takes it loses at most twice as much as who knows how long the wait will be, as in renting skis.
+    """
+    left_s = plan.left_s[plan.class_of[row], level_at(attained_s(sim, row))]
+    return plan.memory["patience"] * plan.excess[sim.jobs[row]["job_class"], width] * left_s
 
 
 @kernel
@@ -68,7 +71,7 @@ def width_of(sim: Run, plan: IndexState, row: int) -> int:
     waited_s = sim.world["clock_s"] - job["last_stop_s"] + TOLERANCE_S
     last = len(plan.widths) - 1
     for width in range(last):
-        if waited_s < plan.patience_s[job["job_class"], width]:
+        if waited_s < patience_s(sim, plan, row, width):
             return plan.widths[width]
     return plan.widths[last]
 
@@ -124,7 +127,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
         best = min(best, plan.keys[row])
         if job["gpus"] <= w["free_gpus"]:
             for width in range(len(plan.widths) - 1):
-                until_s = job["last_stop_s"] + plan.patience_s[job["job_class"], width]
+                until_s = job["last_stop_s"] + patience_s(sim, plan, row, width)
                 if now_s + TOLERANCE_S < until_s:
                     first_s = min(first_s, until_s)
                     break
@@ -142,7 +145,6 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
             passed_s = max(gang["since_s"], now_s) + STARTS_S[level + 1] - seconds
             level += 1
         if index_of(sim, plan, row, level) - plan.memory["hold"] > best:
-            due_s = max(passed_s, keeps_until_s(sim, plan, number))
-            if due_s > now_s + TOLERANCE_S:
-                first_s = min(first_s, due_s)
+            if passed_s > now_s + TOLERANCE_S:
+                first_s = min(first_s, passed_s)
     return max(first_s, np.nextafter(now_s, np.inf))
