@@ -144,7 +144,6 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
         while level < levels and index_of(sim, plan, row, level) - plan.memory["hold"] <= best:
             passed_s = max(gang["since_s"], now_s) + STARTS_S[level + 1] - seconds
             level += 1
-        if index_of(sim, plan, row, level) - plan.memory["hold"] > best:
-            if passed_s > now_s + TOLERANCE_S:
-                first_s = min(first_s, passed_s)
+        if index_of(sim, plan, row, level) - plan.memory["hold"] > best and passed_s > now_s + TOLERANCE_S:
+            first_s = min(first_s, passed_s)
     return max(first_s, np.nextafter(now_s, np.inf))

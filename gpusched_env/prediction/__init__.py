@@ -11,5 +11,6 @@ from gpusched_env.prediction.qssf import Qssf
 from gpusched_env.prediction.tobit import Tobit
 
 __all__ = [
-    "LEVELS", "PREDICTORS", "STARTS_S", "History", "Known", "Nested", "Predictor", "Qssf", "Tobit", "find_predictor", "predictor",
+    "LEVELS", "PREDICTORS", "STARTS_S", "History", "Known", "Nested", "Predictor", "Qssf", "Tobit", "find_predictor",
+    "predictor",
 ]  # fmt: skip

@@ -33,8 +33,9 @@ class History:
 
     A job is of a class: 0 = all jobs, or one of the predictor, or a range of its predictions. At the same instant,
     arrivals come before ends, so a prediction never knows of an end at its own instant. While the predictor's
-    distributions are worse than that of all jobs, every job is of class 0. Losses are ranked probability scores, the integrals of all pinball losses (E. S.
-    Epstein, "A scoring system for probability forecasts of ranked categories", 1969).
+    distributions are worse than that of all jobs, every job is of class 0. Losses are ranked probability scores, the
+    integrals of all pinball losses (E. S. Epstein, "A scoring system for probability forecasts of ranked categories",
+    1969).
 
     Parameters
     ----------

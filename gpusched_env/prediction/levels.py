@@ -112,5 +112,5 @@ def quantile_left_s(shares: np.ndarray, share: float) -> np.ndarray:
 
 
 def gittins_s(shares: np.ndarray) -> np.ndarray:
-    """float64 [C, LEVELS]: least expected time per completion of a job at the begin of a level [s], its Gittins index."""
+    """float64 [C, LEVELS]: Gittins index of a job at the begin of a level [s]."""
     return tables(shares).index_s

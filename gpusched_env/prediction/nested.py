@@ -1,4 +1,4 @@
-"""Predictions by nested keys: the jobs of a key are like those of the wider key around it, until their own have ended."""
+"""Predictions by nested keys: the jobs of a key are like those of the key around it until jobs of its own have ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMOOTH: Final = counts_of(np.arange(LEVELS), np.arange(LEVELS), LEVELS)  # what
 
 @predictor("nested")
 class Nested(Predictor):
-    """A distribution for each key: its ended jobs, and WEIGHT jobs that are distributed like those of the key around it.
+    """A distribution for each key: that of its ended jobs, and of WEIGHT jobs like those of the key around it.
 
     The outermost key is that of all jobs, around which the prior is; each told column narrows the key: level of the
     limit, queue, account, user, gang, name. Each end of a job of a key fades the weights of those before by FADE, that

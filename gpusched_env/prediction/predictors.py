@@ -63,7 +63,8 @@ class Predictor(ABC):
         """Learn that a job has ended after ``run_time_s`` [s] of progress; ``killed`` = at its limit."""
 
     def renew(self) -> None:
-        """Bring all distributions up to date."""
+        """Bring all distributions up to date, and list them in ``renewed``; nothing if it has none."""
+        return
 
 
 def find_predictor(name: str) -> type[Predictor]:

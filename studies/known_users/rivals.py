@@ -36,9 +36,9 @@ READERS: Final = ("sjf", "srtf", "srsf", "fifo-easy")
 PLACEMENT: Final = "consolidate"
 # What jobs tell -> estimators that need it. "user" is the limit that doubles when a job passes it.
 ESTIMATORS: Final = {
-    NO_HISTORY: ("none",),
-    "users": ("quantile", "recency", "recent-two"),
-    "limits": ("user", "limit"),
+    NO_HISTORY: ("none", "nested"),
+    "users": ("nested", "quantile", "recency", "recent-two"),
+    "limits": ("nested", "user", "limit"),
 }
 
 
