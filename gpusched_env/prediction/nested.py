@@ -1,4 +1,4 @@
-"""Predictions by nested keys: the jobs of a key are like those of the key around it until jobs of its own have ended."""
+"""Predictions by nested keys: jobs of a key are like those of the key around it until jobs of its own have ended."""
 
 from __future__ import annotations
 
