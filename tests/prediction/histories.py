@@ -144,7 +144,7 @@ def rolling(ended: list[Job], job: Job) -> float:
 
 
 BEGINS_S = [0.0, *(4.0 * 1.25**power for power in range(61))]  # of the levels of run time
-MIDDLES_S = (np.array(BEGINS_S) + [*BEGINS_S[1:], 1.25 * BEGINS_S[-1]]) / 2.0
+MIDDLES_S = (np.array(BEGINS_S) + np.array([*BEGINS_S[1:], 1.25 * BEGINS_S[-1]])) / 2.0
 
 
 def level(run_s: float) -> int:
