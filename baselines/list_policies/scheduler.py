@@ -47,6 +47,7 @@ class ListRules:
     tail : whether, besides, jobs that change their queue go to its tail, and running jobs move ahead of waiting ones
         after each decision
     by_held : whether service is the time for which a gang has held its GPUs
+    by_claims : whether the queue of a job follows from its estimated GPU time if that exceeds its attained service
     knob : PROMOTEKNOB of Tiresias; inf = no promotion
     estimates : source of run times, as :meth:`EstimatingScheduler.estimates` returns it
     """
@@ -67,6 +68,7 @@ class ListRules:
     by_entry: bool = False
     tail: bool = False
     by_held: bool = False
+    by_claims: bool = False
     knob: float = math.inf
     estimates: dict[str, np.ndarray] = field(default_factory=no_estimates)
 
@@ -105,7 +107,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     skew = np.ascontiguousarray(profiles["skew"][instance.workload.jobs["profile"]])
     memory = np.zeros((), LIST_DTYPE)
     for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held",
-                 "tail", "knob", "packlimit", "round_s"):  # fmt: skip
+                 "by_claims", "tail", "knob", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
     memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
     estimator = rules.estimates["source"]["estimator"]
@@ -171,7 +173,7 @@ def _along(instance: Instance, rules: ListRules, skew: np.ndarray, memory: np.nd
         return listed_policy.LIST
     # Numbers of GPUs alone must decide which jobs start, and keys of running jobs must change at known rates.
     skewed = rules.order == QUEUES and bool(((skew > rules.packlimit) & (instance.workload.jobs["gpus"] > 1)).any())
-    known = not rules.history and not rules.by_entry and not rules.by_held and math.isinf(rules.knob)
+    known = not (rules.history or rules.by_entry or rules.by_held or rules.by_claims) and math.isinf(rules.knob)
     if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1 or not known or estimator != ORACLE:
         return listed_policy.LIST
     return listed_policy.LINES
