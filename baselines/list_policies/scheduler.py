@@ -173,7 +173,7 @@ def _along(instance: Instance, rules: ListRules, skew: np.ndarray, memory: np.nd
         return listed_policy.LIST
     # Numbers of GPUs alone must decide which jobs start, and keys of running jobs must change at known rates.
     skewed = rules.order == QUEUES and bool(((skew > rules.packlimit) & (instance.workload.jobs["gpus"] > 1)).any())
-    known = not (rules.history or rules.by_entry or rules.by_held or rules.by_claims) and math.isinf(rules.knob)
+    known = not rules.history and not rules.by_entry and not rules.by_held and math.isinf(rules.knob)
     if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1 or not known or estimator != ORACLE:
         return listed_policy.LIST
     return listed_policy.LINES

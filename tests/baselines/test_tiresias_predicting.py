@@ -22,6 +22,7 @@ LISTED = (
     "tiresias:estimator=quantile,thresholds=300/5000", "tiresias:estimator=limit,policy=entry,thresholds=1000",
     "tiresias:estimator=recency,demote_on=held,thresholds=100/1000",
     "tiresias-g:estimator=quantile,thresholds=100/1000", "tiresias:estimator=noisy,thresholds=300",
+    "tiresias:estimator=oracle,thresholds=100/1000,packlimit=inf",  # along lines
     "tiresias:estimator=none,incumbents_first=true,thresholds=50/200", "tiresias-g:estimator=oracle",
 )  # fmt: skip
 # Digests of ``known_users(5, 60, restore_s=5.0)`` before there was a parameter ``estimator``.
