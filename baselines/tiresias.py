@@ -62,7 +62,8 @@ class Tiresias(ListScheduler, EstimatingScheduler):
     estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`. The queue of a job then
         follows from gang size x estimated run time if that exceeds its attained service, so a job that seems long
         begins in a later queue. The estimate of a predictor is the 0.25 quantile of the run times, so three of four
-        such jobs need more. Default empty = none. Not with ``knob`` or "tail"
+        such jobs need more; what it learns may also return a job to an earlier queue. Default empty = none. Not with
+        ``knob`` or "tail"
 
     Notes
     -----
