@@ -12,6 +12,7 @@ from gpusched_env.agents.index_policy.rule import IndexRule, excess_of, scores_o
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
+from gpusched_env.portable.elementary import power
 from gpusched_env.prediction import LEVELS, History, find_predictor
 from gpusched_env.prediction.levels import tables
 from gpusched_env.problem.instance import Instance
@@ -26,11 +27,12 @@ def allocate_index(instance: Instance, rule: IndexRule, kinds: int) -> IndexStat
     memory = np.zeros((), MEMORY_DTYPE)
     for name in ("hold", "patience", "move_factor"):
         memory[name] = getattr(rule, name)
-    memory["arrived"] = -1
+    memory["held"], memory["arrived"] = power(2.0, rule.hold), -1
     return IndexState(
         memory=memory,
         gang=rule.gang_scores(instance),
         scores=np.zeros((kinds, LEVELS)),
+        index_s=np.zeros((kinds, LEVELS)),
         left_s=np.zeros((kinds, LEVELS)),
         class_of=np.zeros(jobs, np.int32),
         widths=np.array([RULE_NUMBER[name] for name in WIDTHS], np.int32),
@@ -52,7 +54,7 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     """Give the GPUs to the jobs whose expected GPU time per completion is least.
 
     The score of a job is log2 of its gang size x the Gittins index of its class at the time for which it has made
-    progress. The distributions of run times come from the jobs that have ended: no run time of another job is known. A
+    progress. The first gang that does not fit beside the jobs before it comes first if that promises more completions. The distributions of run times come from the jobs that have ended: no run time of another job is known. A
     waiting gang accepts only the fewest machines at first, later one rack, later any GPUs: it waits for as long as the
     wider placement is expected to cost. A gang that has lost as much by a wide placement as a move costs moves as soon
     as a tighter one is free.
@@ -112,4 +114,5 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
         own.class_of[:] = history.class_of
         if news := history.news():
             found = tables(history.shares[news])
-            own.scores[news], own.left_s[news] = scores_of(found.index_s), found.mean_s
+            own.scores[news], own.index_s[news] = scores_of(found.index_s), found.index_s
+            own.left_s[news] = found.mean_s

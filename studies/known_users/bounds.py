@@ -30,7 +30,7 @@ class TrueDistribution(IndexPolicy):
         levels = levels_of(simulation.instance.ideal_s)
         shares = normalised(counts_of(levels, np.zeros(len(levels), np.int64), 1) + _LEAST)
         found = tables(shares)
-        own.scores[:], own.left_s[:] = scores_of(found.index_s), found.mean_s
+        own.scores[:], own.index_s[:], own.left_s[:] = scores_of(found.index_s), found.index_s, found.mean_s
         return own
 
     def assist(self, simulation: Simulation, own: IndexState) -> None:

@@ -47,6 +47,7 @@ class KnownOrder(IndexPolicy):
         ends_s = np.append(STARTS_S[1:], 1.25 * STARTS_S[-1])
         left_s = np.maximum(((STARTS_S + ends_s) / 2.0)[:, None] - STARTS_S, ((ends_s - STARTS_S) / 4.0)[:, None])
         own.replace("scores", np.round(log2(left_s), 6))
+        own.replace("index_s", left_s)
         own.replace("left_s", left_s)
         return own
 
