@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Simulation, simulate
 from studies.index_search.index_policy import FLOOR, START_VECTOR, prior_of, rule_of
+from studies.unseen_logs.oracles import known_order
 
 
 class Decided(IndexPolicy):
@@ -252,3 +254,36 @@ def test_a_prior_is_the_mean_of_distributions_and_leaves_out_no_level() -> None:
     assert abs(prior.sum() - 1.0) < 1e-12
     assert abs(prior[10:20].sum() - 0.5) < 0.01
     assert prior.min() == FLOOR / LEVELS
+
+
+def started_first(gangs: list[int], seconds: list[float], gpus: int) -> set[int]:
+    """Jobs that an index policy with true run times starts at time 0, when all have arrived."""
+    instance = unit_instance([0.0] * len(gangs), gangs, seconds, f"1x{gpus}")
+    events = play(instance, known_order()).events
+    return set(events["job"][(events["time_s"] == 0.0) & (events["kind"] == START)].tolist())
+
+
+def test_a_gang_that_does_not_fit_comes_first_if_it_promises_more_completions() -> None:
+    """On 4 GPUs, a job of 1 x 4,000 GPU seconds comes before a gang of 4 x 1,500; but both orders end in 5,500 s, and
+    the gang before it completes one job after 1,500 s. Three such jobs complete more per second than the gang.
+    """
+    assert started_first([1, 4], [4_000.0, 1_500.0], 4) == {1}
+    assert started_first([1, 1, 1, 4], [4_000.0] * 3 + [1_500.0], 4) == {0, 1, 2}
+    assert started_first([1, 8, 4], [4_000.0, 1_500.0, 9_000.0], 12) == {0, 1}  # it fits beside the first
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2, 7, 8]), st.integers(20, 34)), min_size=1, max_size=6), st.integers(8, 9)
+)
+@settings(max_examples=150, deadline=None)
+def test_what_starts_is_worth_half_of_the_best_set(jobs: list[tuple[int, int]], gpus: int) -> None:
+    """Worth are completions per second, and run times the middles of levels, which the policy knows exactly."""
+    gangs = [gang for gang, _ in jobs]
+    seconds = [float(STARTS_S[level] + STARTS_S[level + 1]) / 2 for _, level in jobs]
+    sets = (
+        chosen for k in range(len(jobs) + 1) for chosen in itertools.combinations(range(len(jobs)), k)
+        if sum(gangs[job] for job in chosen) <= gpus
+    )  # fmt: skip
+    best = max(sum(1.0 / seconds[job] for job in chosen) for chosen in sets)
+    worth = sum(1.0 / seconds[job] for job in started_first(gangs, seconds, gpus))
+    assert worth >= best / 2 * (1.0 - 1e-9)
