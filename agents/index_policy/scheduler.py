@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from gpusched_env.agents.index_policy.decisions import next_index
-from gpusched_env.agents.index_policy.rule import IndexRule, excess_of, scores_of
+from gpusched_env.agents.index_policy.rule import IndexRule, excess_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
@@ -25,13 +25,12 @@ def allocate_index(instance: Instance, rule: IndexRule, kinds: int) -> IndexStat
     """Return the arrays of a run before its first event, for so many classes of the history."""
     jobs = len(instance.workload)
     memory = np.zeros((), MEMORY_DTYPE)
-    for name in ("hold", "patience", "move_factor"):
+    for name in ("patience", "move_factor"):
         memory[name] = getattr(rule, name)
     memory["held"], memory["arrived"] = power(2.0, rule.hold), -1
     return IndexState(
         memory=memory,
-        gang=rule.gang_scores(instance),
-        scores=np.zeros((kinds, LEVELS)),
+        gang=rule.gang_weights(instance),
         index_s=np.zeros((kinds, LEVELS)),
         left_s=np.zeros((kinds, LEVELS)),
         class_of=np.zeros(jobs, np.int32),
@@ -115,5 +114,4 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
         own.class_of[:] = history.class_of
         if news := history.news():
             found = tables(history.shares[news])
-            own.scores[news], own.index_s[news] = scores_of(found.index_s), found.index_s
-            own.left_s[news] = found.mean_s
+            own.index_s[news], own.left_s[news] = found.index_s, found.mean_s

@@ -24,18 +24,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.agents.checkpoints import write_checkpoint
-from gpusched_env.agents.index_policy.ranking import index_of
-from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
+from gpusched_env.agents.index_policy.ranking import score_of
+from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
-from gpusched_env.prediction.levels import LEVELS, STARTS_S, gittins_s, level_at, levels_of
+from gpusched_env.prediction.levels import LEVELS, STARTS_S, level_at, levels_of
 from gpusched_env.problem.cluster import MACHINE, RACK, Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
-from gpusched_env.simulator import Simulation, simulate
+from gpusched_env.simulator import Simulation, Start, simulate
 from studies.index_search.index_policy import FLOOR, START_VECTOR, prior_of, rule_of
 from studies.unseen_logs.oracles import known_order
 
@@ -138,7 +138,7 @@ def test_who_takes_over_in_the_middle_of_a_run_knows_what_the_one_before_knew(
         own.history = None
         new().assist(run, own)
         assert own.class_of.tolist() == known.class_of.tolist()
-        assert own.scores.tolist() == known.scores.tolist()
+        assert own.index_s.tolist() == known.index_s.tolist()
 
 
 def test_an_unknown_predictor_is_refused() -> None:
@@ -211,15 +211,28 @@ def test_a_gang_moves_when_a_tighter_placement_is_free() -> None:
         assert moved["time_s"].tolist() == [2_400.0, 2_400.0]
 
 
-def test_the_score_is_log2_of_gpus_and_gittins_index_by_hand() -> None:
-    """All jobs end in the first level, from 0 to 4 s: then each of 4 GPUs costs 2 s."""
+def test_the_score_is_gpus_times_gittins_index_by_hand() -> None:
+    """All jobs end in the first level, from 0 to 4 s: each of 4 GPUs costs 2 s; to start, one must save and restore."""
     shares = np.full((1, LEVELS), 1e-12)
     shares[0, 0] = 1.0
-    assert scores_of(gittins_s(shares))[0, 0] == 1.0
-    plan = IndexPolicy.playing(IndexRule(prior=shares[0], gang=1.5)).begin(
-        Simulation(unit_instance([0.0], [4], [100.0], "1x4")), True
-    )
-    assert index_of(Simulation(unit_instance([0.0], [4], [100.0], "1x4")).arrays, plan, 0, 0) == 1.5 * 2.0 + 1.0
+    simulation = Simulation(unit_instance([0.0], [4], [100.0], "1x4", checkpoint_s=5.0, restore_s=3.0))
+    plan = IndexPolicy.playing(IndexRule(prior=shares[0], gang=1.5, hold=1.0)).begin(simulation, True)
+    simulation.advance()
+    assert score_of(simulation.arrays, plan, 0, 0) == pytest.approx(8.0 * (2.0 + 5.0 + 3.0))
+    assert simulation.apply(Start(0, "pack")) == ""
+    assert score_of(simulation.arrays, plan, 0, 0) == pytest.approx(8.0 * 2.0 / 2.0)
+
+
+def test_a_promoted_gang_is_asked_again_while_nothing_arrives_or_ends() -> None:
+    """A gang holds all 4 GPUs, jobs of one GPU wait, and nobody arrives then. As the gang goes on, fewer completions are
+    expected of it: the small jobs, which end soon, do not wait for its end.
+    """
+    runs = [500.0] * 40 + [200_000.0] + [800.0] * 4
+    arrivals = [1_000.0 * number for number in range(40)] + [41_000.0 + number for number in range(5)]
+    gangs = [1] * 40 + [4] + [1] * 4
+    instance = unit_instance(arrivals, gangs, runs, "1x4", checkpoint_s=0.0, restore_s=0.0)
+    finish_s = job_times(instance, play(instance, IndexPolicy.playing(IndexRule())))["finish_s"]
+    assert finish_s[-4:].max() < 100_000.0 < finish_s[40]
 
 
 def test_a_saved_rule_is_read_again_and_a_damaged_one_refused(tmp_path: Path) -> None:
