@@ -224,8 +224,8 @@ def test_the_score_is_gpus_times_gittins_index_by_hand() -> None:
 
 
 def test_a_promoted_gang_is_asked_again_while_nothing_arrives_or_ends() -> None:
-    """A gang holds all 4 GPUs, jobs of one GPU wait, and nobody arrives then. As the gang goes on, fewer completions are
-    expected of it: the small jobs, which end soon, do not wait for its end.
+    """A gang holds all 4 GPUs, jobs of one GPU wait, and nobody arrives then. As the gang goes on, fewer completions
+    are expected of it: the small jobs, which end soon, do not wait for its end.
     """
     runs = [500.0] * 40 + [200_000.0] + [800.0] * 4
     arrivals = [1_000.0 * number for number in range(40)] + [41_000.0 + number for number in range(5)]
