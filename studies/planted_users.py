@@ -39,6 +39,7 @@ RIVALS: Final = {
     "las": "las:placement=consolidate",
     "srtf, true run times": "srtf:placement=consolidate",
 }
+COLUMNS: Final = ("PPO, no history", "learned, no history", "learned", "srtf, true run times")
 
 
 def planted() -> Scenario:
@@ -85,12 +86,14 @@ def main(settings: Settings) -> None:
             )
             folder = settings.output / f"{predictor or 'none'}-{seed}"
             models.append(trained_or_resumed(config, folder, settings.resume))
-        found[f"PPO, {title}"] = np.array([mean_jcts_s(f"learned:path={one}", scenario, seeds) for one in models])
+        for name, more in (("imitation", ",cloned=true"), ("PPO", "")):
+            jcts_s = [mean_jcts_s(f"learned:path={model}{more}", scenario, seeds) for model in models]
+            found[f"{name}, {title}"] = np.array(jcts_s)
     found |= {name: mean_jcts_s(spec, scenario, seeds)[None] for name, spec in RIVALS.items()}
-    table = Table("mean JCT of / of", *found, show_edge=False, pad_edge=False)
-    for name, mine in found.items():
-        cells = (ratio_over_agents(mine / others) for others in found.values())
-        table.add_row(name, *(f"{middle:.3f} [{low:.3f}, {high:.3f}]" for middle, low, high in cells))
+    table = Table("mean JCT of / of", *COLUMNS, show_edge=False, pad_edge=False)
+    for row, mine in found.items():
+        cells = (ratio_over_agents(mine / found[name]) for name in COLUMNS)
+        table.add_row(row, *(f"{middle:.3f} [{low:.3f}, {high:.3f}]" for middle, low, high in cells))
     console().print(table)
 
 
