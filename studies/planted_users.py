@@ -23,9 +23,8 @@ from gpusched_env.support.consoles import console
 from studies.index_search.measure import ratio_over_agents
 
 USERS, JOBS, THETA = 20, 400, 5.0
-# Both networks imitate the index policy without history, which answers fast, so that only the outlook distinguishes
-# them; then they learn from rewards. Short horizon: differences between copies are mostly noise. The least run time
-# bounds how often a network that errs can preempt.
+# Chosen by validation seeds. Both networks imitate the index policy without history, so that only the outlook
+# distinguishes them; then they learn from rewards. The least run time bounds how often an erring network preempts.
 TRAINING: Final[dict[str, Any]] = {
     "teacher": "learned:general,predictor=none", "teacher_episodes": 8, "clairvoyant": False,
     "queue_window": 24, "queue_order": "least-attained", "running_window": 16, "running_order": "most-attained",
