@@ -164,7 +164,7 @@ class EstimatingScheduler(Scheduler):
         self._told, self._history = self.told(instance), None
         if self.estimator not in ESTIMATORS:
             self._history = History(instance, self.estimator)
-            self._revision = -1
+            self._claims_s, self._unwritten = np.zeros_like(self._history.shares), set[int]()
             restart_s = instance.semantics.checkpoint_s + instance.semantics.restore_s
             self._first = int(np.searchsorted(STARTS_S, RESTARTS * restart_s))
 
@@ -184,7 +184,7 @@ class EstimatingScheduler(Scheduler):
         if self._history is not None:
             found["source"]["first"] = self._first
             found["class_of"] = self._history.class_of.copy()
-            found["claims_s"] = self._history.shares.copy()
+            found["claims_s"] = np.zeros_like(self._history.shares)
         return found
 
     def predict(self, simulation: Simulation, own: Estimates) -> None:
@@ -193,15 +193,17 @@ class EstimatingScheduler(Scheduler):
         assert self._history is not None
         arrived, _ = own.source["arrived"], own.source["ended"] = self._history.heard
         own.class_of[:arrived] = self._history.class_of[:arrived]
-        own.claims_s[:] = self._claims_s
+        rows = list(self._unwritten)
+        own.claims_s[rows] = self._claims_s[rows]
+        self._unwritten.clear()
 
     def _follow(self, simulation: Simulation) -> None:
         history = self._history
         assert history is not None
         history.follow(simulation.arrays)
-        if self._revision != history.revision:
-            self._revision = history.revision
-            self._claims_s = STARTS_S + self.left_s(history.shares)
+        if news := history.news():
+            self._claims_s[news] = STARTS_S + self.left_s(history.shares[news])
+            self._unwritten.update(news)
 
     @property
     def notes(self) -> dict[str, int]:

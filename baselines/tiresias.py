@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
+from gpusched_env.baselines.estimates import EstimatingScheduler, no_estimates
 from gpusched_env.baselines.list_policies.gittins import published_sizes
 from gpusched_env.baselines.list_policies.keys import QUEUES
 from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.prediction.levels import quantile_left_s
 from gpusched_env.simulator import Simulation
 
 POLICIES: Final = ("las", "gittins", "entry")
@@ -19,7 +22,7 @@ DEMOTED: Final = ("ordered", "tail")
 
 
 @dataclass
-class Tiresias(ListScheduler):
+class Tiresias(ListScheduler, EstimatingScheduler):
     """Serve jobs from several queues, those with little attained service first, and consolidate models with high skew.
 
     A job begins in the first queue. It is demoted to the next queue when its attained service, gang size x productive
@@ -56,6 +59,11 @@ class Tiresias(ListScheduler):
     history : sizes of past jobs for "gittins" [GPU s], which must not be those of the workload itself. Default empty =
         quantiles of a log-normal distribution (mu 8.15, sigma 2.12) fitted to the 10,000 GPU times that the authors
         published
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`. The queue of a job then
+        follows from gang size x estimated run time if that exceeds its attained service, so a job that seems long
+        begins in a later queue. The estimate of a predictor is the 0.25 quantile of the run times, so three of four
+        such jobs need more; what it learns may also return a job to an earlier queue. Default empty = none. Not with
+        ``knob`` or "tail"
 
     Notes
     -----
@@ -75,6 +83,8 @@ class Tiresias(ListScheduler):
     J. Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019, sections 3.2-3.3.
     """
 
+    left_s = staticmethod(partial(quantile_left_s, share=0.25))
+
     policy: str = "las"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
     thresholds: tuple[float, ...] = (3600.0,)
     knob: float = math.inf
@@ -84,9 +94,17 @@ class Tiresias(ListScheduler):
     history: tuple[float, ...] = ()
     demote_on: str = "progress"
     demoted: str = "ordered"
+    estimator: str = field(default="", kw_only=True)
+    sigma: float = field(default=0.5, kw_only=True)
+    estimator_seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
         """Check the parameters."""
+        self._history = None
+        if self.estimator:
+            super().__post_init__()
+            if self.knob < math.inf or self.demoted == "tail":
+                raise SchedulerError("tiresias: estimator chooses the queues; leave out knob and demoted=tail")
         for name, known in (("policy", POLICIES), ("demote_on", DEMOTE_ON), ("demoted", DEMOTED)):
             if getattr(self, name) not in known:
                 raise SchedulerError(f"tiresias: {unknown_name(name, getattr(self, name), known)}")
@@ -119,5 +137,7 @@ class Tiresias(ListScheduler):
             by_entry=self.policy == "entry" or self.demoted == "tail",
             tail=self.demoted == "tail",
             by_held=self.demote_on == "held",
+            by_claims=bool(self.estimator),
             knob=self.knob,
+            estimates=self.estimates(simulation) if self.estimator else no_estimates(),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
+from gpusched_env.agents.index_policy.ranking import next_change_s, patience_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, PREEMPT, START, WAIT, Choice, policy
 from gpusched_env.core.handle import kernel
@@ -43,7 +43,7 @@ def next_move(sim: Run, plan: IndexState) -> int:
         kind = gang["job_class"]
         if gang["phase"] != ACTIVE or gang["tier"] == plan.tightest[kind] or gang["start_s"] == w["clock_s"]:
             continue
-        if plan.patience_s[kind, 0] <= w["checkpoint_s"]:
+        if patience_s(sim, plan, gang["job"], 0) <= w["checkpoint_s"]:
             continue
         lost_s = (w["clock_s"] - gang["start_s"]) * (1.0 - plan.ideal_s[kind] / gang["iteration_s"])
         if lost_s > least_s and fits_tightly(sim, plan, number):

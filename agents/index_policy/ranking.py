@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from gpusched_env.core.events import productive_s
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
 from gpusched_env.prediction.levels import LEVELS, STARTS_S, TOLERANCE_S, level_at
+
+_ROUNDING: Final = 1e-9  # of sums of rates
 
 
 @kernel
@@ -37,12 +40,6 @@ def list_jobs(sim: Run, plan: IndexState) -> int:
 
 
 @kernel
-def keeps_until_s(sim: Run, plan: IndexState, number: int) -> float:
-    """Return the time until which a gang is not preempted [s]."""
-    return sim.replicas[number]["start_s"] + sim.world["restore_s"] + plan.memory["least_run_s"]
-
-
-@kernel
 def index_of(sim: Run, plan: IndexState, row: int, level: int) -> float:
     """Return the score of a job at a level of progress, before what its state adds."""
     return plan.gang[sim.jobs[row]["job_class"]] + plan.scores[plan.class_of[row], level]
@@ -56,9 +53,18 @@ def score_of(sim: Run, plan: IndexState, row: int) -> float:
     score = index_of(sim, plan, row, level_at(attained_s(sim, row)))
     if number < 0 or sim.replicas[number]["phase"] == CHECKPOINTING:
         return score
-    if sim.world["clock_s"] + TOLERANCE_S < keeps_until_s(sim, plan, number):
-        return -math.inf
     return score - plan.memory["hold"]
+
+
+@kernel
+def patience_s(sim: Run, plan: IndexState, row: int, width: int) -> float:
+    """Return for how long a waiting job accepts only a placement of this width or a tighter one [s].
+
+    It is what the next width is expected to cost: its excess x the mean time that the job has left. Who waits so long
+    and then takes it loses at most twice as much as who knows how long the wait will be, as in renting skis.
+    """
+    left_s = plan.left_s[plan.class_of[row], level_at(attained_s(sim, row))]
+    return plan.memory["patience"] * plan.excess[sim.jobs[row]["job_class"], width] * left_s
 
 
 @kernel
@@ -68,30 +74,59 @@ def width_of(sim: Run, plan: IndexState, row: int) -> int:
     waited_s = sim.world["clock_s"] - job["last_stop_s"] + TOLERANCE_S
     last = len(plan.widths) - 1
     for width in range(last):
-        if waited_s < plan.patience_s[job["job_class"], width]:
+        if waited_s < patience_s(sim, plan, row, width):
             return plan.widths[width]
     return plan.widths[last]
 
 
 @kernel
 def score_jobs(sim: Run, plan: IndexState) -> bool:
-    """Score all jobs in the system; return whether a job may start or be preempted now.
-
-    No job may if each running job comes before each waiting job, and no waiting job fits on the free GPUs.
-    """
-    count = list_jobs(sim, plan)
-    first = math.inf  # smallest score of a waiting job
-    last = -math.inf  # largest score of a running job
-    fits = False
-    for i in range(count):
+    """Score all jobs in the system; return whether a job may start or be preempted now, since one waits."""
+    for i in range(list_jobs(sim, plan)):
         row = plan.order[i]
         plan.keys[row] = score_of(sim, plan, row)
-        if sim.jobs[row]["replica"] < 0:
-            first = min(first, plan.keys[row])
-            fits = fits or sim.jobs[row]["gpus"] <= sim.world["free_gpus"]
-        else:
-            last = max(last, plan.keys[row])
-    return fits or first <= last
+    return sim.world["waiting"] > 0
+
+
+@kernel
+def completions_per_s(sim: Run, plan: IndexState, count: int, first: int) -> float:
+    """Return how many completions per second to expect of ``order[first]`` and the others that fit beside it, in order.
+
+    -1 = all that fit, in order. A job counts as one completion in its Gittins index; one that runs counts more, by what
+    its score holds.
+    """
+    budget = sim.world["gpus"] - sim.world["down_gpus"]
+    total = 0.0
+    for k in range(0 if first < 0 else -1, count):
+        row = plan.order[first if k < 0 else k]
+        gang = sim.jobs[row]["gpus"]
+        if gang <= budget and k != first:
+            budget -= gang
+            rate = 1.0 / plan.index_s[plan.class_of[row], level_at(attained_s(sim, row))]
+            total += rate * (plan.memory["held"] if sim.jobs[row]["replica"] >= 0 else 1.0)
+    return total
+
+
+@kernel
+def promote_gang(sim: Run, plan: IndexState, count: int) -> None:
+    """Put the first gang that does not fit beside the jobs before it to the front, if more completions are expected.
+
+    By scores alone, large gangs would wait while small ones use a part of their GPUs. The better one of these two
+    orders is at least half as good as the best set of jobs (S. Martello and P. Toth, "Knapsack problems", 1990, 2.4).
+    """
+    gpus = sim.world["gpus"] - sim.world["down_gpus"]
+    left = gpus
+    for i in range(count):
+        row = plan.order[i]
+        gang = sim.jobs[row]["gpus"]
+        if gang <= left:
+            left -= gang
+        elif gang <= gpus:
+            if completions_per_s(sim, plan, count, i) > completions_per_s(sim, plan, count, -1) * (1.0 + _ROUNDING):
+                for at in range(i, 0, -1):
+                    plan.order[at] = plan.order[at - 1]
+                plan.order[0] = row
+            return
 
 
 @kernel
@@ -102,6 +137,7 @@ def rank_jobs(sim: Run, plan: IndexState) -> int:
     """
     count = plan.memory["listed"]
     sort_rows(plan.order, plan.scratch, plan.keys, plan.ranks, count)
+    promote_gang(sim, plan, count)
     for i in range(count):
         plan.rules[i] = width_of(sim, plan, plan.order[i])
     return count
@@ -124,7 +160,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
         best = min(best, plan.keys[row])
         if job["gpus"] <= w["free_gpus"]:
             for width in range(len(plan.widths) - 1):
-                until_s = job["last_stop_s"] + plan.patience_s[job["job_class"], width]
+                until_s = job["last_stop_s"] + patience_s(sim, plan, row, width)
                 if now_s + TOLERANCE_S < until_s:
                     first_s = min(first_s, until_s)
                     break
@@ -141,8 +177,6 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
         while level < levels and index_of(sim, plan, row, level) - plan.memory["hold"] <= best:
             passed_s = max(gang["since_s"], now_s) + STARTS_S[level + 1] - seconds
             level += 1
-        if index_of(sim, plan, row, level) - plan.memory["hold"] > best:
-            due_s = max(passed_s, keeps_until_s(sim, plan, number))
-            if due_s > now_s + TOLERANCE_S:
-                first_s = min(first_s, due_s)
+        if index_of(sim, plan, row, level) - plan.memory["hold"] > best and passed_s > now_s + TOLERANCE_S:
+            first_s = min(first_s, passed_s)
     return max(first_s, np.nextafter(now_s, np.inf))

@@ -13,7 +13,8 @@ from gpusched_env.prediction import History
 MEMORY_DTYPE: Final = np.dtype(
     [
         ("hold", "<f8"),  # subtracted from the score of a running job
-        ("least_run_s", "<f8"),  # [s] progress that a gang makes before it may be preempted
+        ("held", "<f8"),  # 2 to the power of it
+        ("patience", "<f8"),  # a gang waits for a tight placement this many times what a wider one costs
         ("move_factor", "<f8"),  # a gang moves if it has lost this many times what a move costs by its placement
         # Jobs that had arrived and ended when the tables were last brought up to date; -1 = never
         ("arrived", "<i8"),
@@ -34,9 +35,11 @@ class IndexState(Walk):
     memory = array(MEMORY_DTYPE)
     gang = array(np.float64, "classes")  # what the gang size of each job class adds
     scores = array(np.float64, "ranges", "levels")  # log2 of the Gittins index [s], by the class of the history
+    index_s = array(np.float64, "ranges", "levels")  # [s] Gittins index
+    left_s = array(np.float64, "ranges", "levels")  # [s] mean time left
     class_of = array(np.int32, "jobs")  # class of each job in the history
     widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first
-    patience_s = array(np.float64, "classes", "widths")  # [s] for how long a waiting job accepts only such a placement
+    excess = array(np.float64, "classes", "narrow")  # by what part the placement after each width lengthens iterations
     tightest = array(np.int32, "classes")  # tightest tier that can hold a gang in the empty cluster
     ideal_s = array(np.float64, "classes")  # [s] of one iteration on the tightest placement
     scratch = array(np.int32, "jobs")

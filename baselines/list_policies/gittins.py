@@ -53,7 +53,7 @@ def rank_by_index(sim: Run, plan: ListState, count: int) -> None:
     for i in range(count):
         row = plan.order[i]
         attained = demoting_service(sim, plan, row)
-        queue = queue_of(plan, attained)
+        queue = queue_of(sim, plan, row, attained)
         quantum = plan.thresholds[queue] if queue < len(plan.thresholds) else math.inf
         plan.keys[row] = -rounded_key(index_of(plan, attained, quantum))
         plan.ranks[row] = sim.jobs[row]["first_start_s"]

@@ -23,19 +23,31 @@ NEAR: Final = 1e-9
 
 
 @helper
-def queue_of(plan: ListState, attained: float) -> int:
-    """Return the queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
-    queue = 0
-    for i in range(len(plan.thresholds)):
-        if plan.thresholds[i] - _TOLERANCE <= attained:
-            queue += 1
-    return queue
-
-
-@helper
 def gang_of(sim: Run, row: int) -> int:
     """Return the number of GPUs that a job requests; of a rigid job, it is in the hot part of the record."""
     return sim.jobs[row]["asked"] if sim.world["elastic"] else sim.jobs[row]["gpus"]
+
+
+@kernel(lazy=True)
+def whole_s(sim: Run, plan: ListState, row: int) -> float:
+    """Return the estimate of the whole run time of a job [s]."""
+    job = sim.jobs[row]
+    if plan.source["estimator"] >= USER:
+        return claim_of(sim, plan, row, job["service_s"] + productive_s(sim, job["replica"]))
+    return job["ideal_s"] * plan.told[row] if plan.source["estimator"] == NOISY else job["ideal_s"]
+
+
+@helper
+def queue_of(sim: Run, plan: ListState, row: int, attained: float) -> int:
+    """Return the queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2), or by all that it needs."""
+    service = attained
+    if plan.memory["by_claims"]:
+        service = max(attained, gang_of(sim, row) * whole_s(sim, plan, row))
+    queue = 0
+    for i in range(len(plan.thresholds)):
+        if plan.thresholds[i] - _TOLERANCE <= service:
+            queue += 1
+    return queue
 
 
 @helper
@@ -96,7 +108,7 @@ def size_of(sim: Run, plan: ListState, row: int) -> float:
 @helper
 def queue_key(sim: Run, plan: ListState, row: int) -> float:
     """Return the sort key of a job by its queue; with ``incumbents``, running jobs come first in their queue."""
-    key = 2.0 * queue_of(plan, demoting_service(sim, plan, row))
+    key = 2.0 * queue_of(sim, plan, row, demoting_service(sim, plan, row))
     return key + 1.0 if plan.memory["incumbents"] and sim.jobs[row]["replica"] < 0 else key
 
 

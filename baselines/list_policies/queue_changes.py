@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusched_env.baselines.estimates import USER, passes_s
 from gpusched_env.baselines.list_policies.keys import (
     NEAR,
     NEAR_S,
@@ -17,6 +18,7 @@ from gpusched_env.baselines.list_policies.keys import (
     gang_of,
     queue_key,
     queue_of,
+    revised_in_s,
     service_of,
 )
 from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs, sort_rows
@@ -28,7 +30,7 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @helper
 def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
-    """Return the time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
+    """Return the time at which the job of a gang may change its queue if the gang continues [s]; inf = never."""
     replica = sim.replicas[number]
     begin_s = sim.world["clock_s"]
     if not plan.memory["by_held"]:
@@ -37,16 +39,20 @@ def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
         begin_s = max(replica["since_s"], begin_s)
     row = replica["job"]
     attained = demoting_service(sim, plan, row)
-    queue = queue_of(plan, attained)
+    queue = queue_of(sim, plan, row, attained)
     if queue == len(plan.thresholds):
         return np.inf
-    return begin_s + (plan.thresholds[queue] - attained) / gang_of(sim, row)
+    change_s = begin_s + (plan.thresholds[queue] - attained) / gang_of(sim, row)
+    if plan.source["estimator"] >= USER and replica["phase"] == ACTIVE:
+        begin_s = max(replica["since_s"], sim.world["clock_s"])
+        change_s = min(change_s, passes_s(begin_s + revised_in_s(sim, plan, row)))
+    return change_s
 
 
 @kernel
 def promotion_s(sim: Run, plan: ListState, row: int) -> float:
     """Return the time at which a waiting job is promoted [s]; inf = it is in the first queue."""
-    if queue_of(plan, demoting_service(sim, plan, row)) == 0:
+    if queue_of(sim, plan, row, demoting_service(sim, plan, row)) == 0:
         return np.inf
     past = plan.queued[row]
     since_s = max(sim.jobs[row]["last_stop_s"], past["waits_since_s"])
@@ -98,7 +104,7 @@ def promote_starved(sim: Run, plan: ListState) -> None:
 @kernel
 def note_queue(sim: Run, plan: ListState, row: int) -> None:
     """Write down when a job has entered its queue; with ``tail``, it has no place there yet."""
-    queue = queue_of(plan, demoting_service(sim, plan, row))
+    queue = queue_of(sim, plan, row, demoting_service(sim, plan, row))
     if plan.queued[row]["queue"] != queue:
         plan.queued[row]["queue"] = queue
         plan.queued[row]["entered_s"] = sim.world["clock_s"]

@@ -47,6 +47,7 @@ class ListRules:
     tail : whether, besides, jobs that change their queue go to its tail, and running jobs move ahead of waiting ones
         after each decision
     by_held : whether service is the time for which a gang has held its GPUs
+    by_claims : whether the queue of a job follows from its estimated GPU time if that exceeds its attained service
     knob : PROMOTEKNOB of Tiresias; inf = no promotion
     estimates : source of run times, as :meth:`EstimatingScheduler.estimates` returns it
     """
@@ -67,6 +68,7 @@ class ListRules:
     by_entry: bool = False
     tail: bool = False
     by_held: bool = False
+    by_claims: bool = False
     knob: float = math.inf
     estimates: dict[str, np.ndarray] = field(default_factory=no_estimates)
 
@@ -105,7 +107,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     skew = np.ascontiguousarray(profiles["skew"][instance.workload.jobs["profile"]])
     memory = np.zeros((), LIST_DTYPE)
     for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held",
-                 "tail", "knob", "packlimit", "round_s"):  # fmt: skip
+                 "by_claims", "tail", "knob", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
     memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
     estimator = rules.estimates["source"]["estimator"]

@@ -22,6 +22,7 @@ LIST_DTYPE: Final = np.dtype(
         ("by_entry", "<i8"),  # 1 = within a queue, jobs are ordered by the times at which they entered it
         ("tail", "<i8"),  # 1 = jobs that change their queue go to its tail, and running jobs move ahead of waiting ones
         ("by_held", "<i8"),  # 1 = service is the time for which a gang has held its GPUs
+        ("by_claims", "<i8"),  # 1 = the queue of a job follows from its estimated GPU time if that exceeds its service
         ("knob", "<f8"),  # a job that has waited for this multiple of its service is promoted; inf = none is
         ("asks", "<i8"),  # 1 = some job has no claim of its user, or run times are predicted
         ("rule", "<i8"),  # placement rule

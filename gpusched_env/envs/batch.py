@@ -28,7 +28,7 @@ from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
 from gpusched_env.envs.windows import WINDOW_ORDERS, Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.prediction import LEVELS, History
-from gpusched_env.prediction.history import CLASSES
+from gpusched_env.prediction.history import most_classes
 from gpusched_env.problem.cluster import TIERS
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
@@ -126,7 +126,7 @@ class Batch:
             "tree": tenants + 1 if tenants else 0,
             "tenant_jobs": len(run.jobs) if tenants else 0,
             "levels_of_time": LEVELS if windows.predictor else 0,
-            "outlooks": 1 + CLASSES if windows.predictor else 0,
+            "outlooks": most_classes(windows.predictor, len(run.jobs)) if windows.predictor else 0,
             "outlook_columns": OUTLOOK_S,
             "predicted_jobs": len(run.jobs) if windows.predictor else 0,
             "arrays": len(self._shapes),
@@ -283,14 +283,16 @@ class Batch:
         if history is None:
             history = self._histories[b] = History(simulation.instance, self._windows.predictor)
             arrays.limits_s[b, : len(simulation.instance.workload)] = history.known.limit_s
-            arrays.outlook_s[b] = outlook_table(history.shares)
-        revision = history.revision
+            self._write_outlook(b, history)
         if not history.follow(simulation.arrays):
             return False
-        arrays.outlook_of[b, : len(history.class_of)] = history.class_of
-        if history.revision != revision:
-            arrays.outlook_s[b] = outlook_table(history.shares)
+        self._write_outlook(b, history)
         return True
+
+    def _write_outlook(self, b: int, history: History) -> None:
+        self.arrays.outlook_of[b, : len(history.class_of)] = history.class_of
+        if news := history.news():
+            self.arrays.outlook_s[b, news] = outlook_table(history.shares[news])
 
     def forget(self, b: int) -> None:
         """Learn again what has ended in environment ``b``, which has gone back to an earlier state."""

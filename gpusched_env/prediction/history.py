@@ -22,13 +22,20 @@ _WATCHED: Final = 200.0  # jobs over which losses are averaged
 _LEAST_WATCHED: Final = 100  # jobs before the predictor may be given up
 
 
+def most_classes(predictor: str, jobs: int) -> int:
+    """Return the number of classes of so many jobs."""
+    own = find_predictor(predictor).most_classes(jobs)
+    return own or 1 + CLASSES
+
+
 class History:
     """What has been learned in a run. The jobs that have ended by a time decide everything, and nothing else does.
 
-    A job is of a class: 0 = all jobs, or a range of predictions. At the same instant, arrivals come before ends, so a
-    prediction never knows of an end at its own instant. While the predictor's distributions are worse than that of all
-    jobs, every job is of class 0. Losses are ranked probability scores, the integrals of all pinball losses (E. S.
-    Epstein, "A scoring system for probability forecasts of ranked categories", 1969).
+    A job is of a class: 0 = all jobs, or one of the predictor, or a range of its predictions. At the same instant,
+    arrivals come before ends, so a prediction never knows of an end at its own instant. While the predictor's
+    distributions are worse than that of all jobs, every job is of class 0. Losses are ranked probability scores, the
+    integrals of all pinball losses (E. S. Epstein, "A scoring system for probability forecasts of ranked categories",
+    1969).
 
     Parameters
     ----------
@@ -39,8 +46,7 @@ class History:
     ----------
     predicted_s : float64 [J], predictions [s]; NaN = none, or the job has not arrived
     class_of : int32 [J]
-    shares : float64 [1 + CLASSES, LEVELS], distribution of the run times of each class
-    revision : number of times that the distributions have changed
+    shares : float64 [C, LEVELS], distribution of the run times of each class
     trusted : whether the predictor is in use
     given_up : number of jobs that were submitted while it was not
     """
@@ -49,11 +55,14 @@ class History:
         self.name, self.known = predictor, Known.of(instance.workload)
         self.predictor = find_predictor(predictor)(self.known)
         jobs = len(instance.workload)
-        self._prior = normalised(np.ones(LEVELS) if prior is None else prior)
+        self._prior = self.predictor.prior = normalised(np.ones(LEVELS) if prior is None else prior)
         self.predicted_s = np.full(jobs, math.nan)
         self.class_of = np.zeros(jobs, np.int32)
-        self.shares = np.tile(self._prior, (1 + CLASSES, 1))
-        self.revision, self.trusted, self.given_up = 0, True, 0
+        self.predictor.renew()
+        self._own = len(self.predictor.shares) > 0  # distributions of the predictor
+        self.shares = self.predictor.shares if self._own else np.tile(self._prior, (1 + CLASSES, 1))
+        self.trusted, self.given_up = True, 0
+        self._learned, self._news = False, set(self.predictor.renewed if self._own else range(len(self.shares)))
         self._cuts = np.empty(0)
         self.heard = (-1, -1)  # arrivals and ends at the last call of :meth:`follow`
         self._present = np.empty(0, np.int64)  # rows that have been predicted and have not ended
@@ -88,11 +97,17 @@ class History:
         self._present, self._arrived = rows[~left], arrived
         return True
 
+    def news(self) -> list[int]:
+        """Return the classes whose distributions have changed since the last call, which is that of the one reader."""
+        found, self._news = sorted(self._news), set()
+        return found
+
     def arrive(self, row: int) -> None:
         """Predict the next job."""
         self._arrived = row + 1
         self.predicted_s[row] = self.predictor.predict(row)
-        self.class_of[row] = self._classes(self.predicted_s[row : row + 1])[0]
+        self._news.update(self.predictor.renewed)
+        self.class_of[row] = self._classes(slice(row, row + 1))[0]
         self.given_up += not self.trusted
 
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
@@ -107,9 +122,9 @@ class History:
 
     def _watch(self, row: int, run_time_s: float) -> None:
         """Compare the distribution of the job's range with that of all jobs; and trust the better one."""
-        one = 1 + int(np.searchsorted(self._cuts, self.predicted_s[row], side="right"))
-        if math.isnan(self.predicted_s[row]) or not self.revision:
+        if math.isnan(self.predicted_s[row]) or not self._learned:
             return
+        one = self._classes_if_trusted(slice(row, row + 1))[0]
         reached = np.arange(LEVELS) >= levels_of(np.array([run_time_s]))[0]
         missed = np.cumsum(self.shares[[one, 0]], axis=-1) - reached
         losses = np.cumsum(missed * missed, axis=-1)[:, -1]
@@ -122,6 +137,16 @@ class History:
 
     def _refresh(self) -> None:
         """Learn the ranges and the distributions anew."""
+        self._learned = True
+        if self._own:
+            self.predictor.renew()
+            self._news.update(self.predictor.renewed)
+        else:
+            self._learn_ranges()
+            self._news.update(range(len(self.shares)))
+        self._classify()
+
+    def _learn_ranges(self) -> None:
         rows = np.array(self._rows[-_MOST:])
         levels, predicted_s = levels_of(np.array(self._run_times_s[-_MOST:])), self.predicted_s[rows]
         everyone = counts_of(levels, np.zeros(len(rows), np.int64), 1)[0]
@@ -133,12 +158,15 @@ class History:
         classes = np.searchsorted(self._cuts, predicted_s[known], side="right")
         counts = counts_of(levels[known], classes, CLASSES)
         self.shares[1:] = normalised(counts + _ALL * everyone)
-        self.revision += 1
-        self._classify()
 
     def _classify(self) -> None:
-        self.class_of[:] = self._classes(self.predicted_s)
+        self.class_of[:] = self._classes(slice(None))
 
-    def _classes(self, predicted_s: np.ndarray) -> np.ndarray:
-        classes = 1 + np.searchsorted(self._cuts, predicted_s, side="right")
-        return np.where(np.isnan(predicted_s) | (not self.trusted) | (not self.revision), 0, classes)
+    def _classes_if_trusted(self, rows: slice) -> np.ndarray:
+        if self._own:
+            return self.predictor.class_of[rows]
+        predicted_s = self.predicted_s[rows]
+        return np.where(np.isnan(predicted_s), 0, 1 + np.searchsorted(self._cuts, predicted_s, side="right"))
+
+    def _classes(self, rows: slice) -> np.ndarray:
+        return self._classes_if_trusted(rows) * int(self.trusted and self._learned)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import numpy as np
 
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.elementary import exp, log
 from gpusched_env.prediction.known import UNKNOWN, Known
+from gpusched_env.prediction.levels import LEVELS
 from gpusched_env.support.plugins import load_plugins
 
 PREDICTORS: Final[dict[str, type[Predictor]]] = {}
@@ -25,10 +28,31 @@ Key = tuple[Any, ...]
 
 
 class Predictor(ABC):
-    """Predicts run times. A run has a predictor of its own."""
+    """Predicts run times. A run has a predictor of its own.
+
+    One that predicts distributions keeps them itself: it overrides :meth:`most_classes` and :meth:`renew`, and writes
+    ``class_of`` and ``renewed`` when it predicts. Of another, distributions are those of jobs with similar predictions.
+
+    Attributes
+    ----------
+    prior : float64 [LEVELS], distribution of run times before the first end
+    shares : float64 [C, LEVELS], above 0 once renewed, distribution of each class; 0 = all jobs. Empty = it has none
+    class_of : int32 [J]
+    renewed : classes whose distributions the last prediction has changed
+    """
+
+    prior: np.ndarray = np.full(LEVELS, 1.0 / LEVELS)
+    shares: np.ndarray = np.empty((0, LEVELS))
+    class_of: np.ndarray = np.empty(0, np.int32)
+    renewed: Sequence[int] = ()
 
     def __init__(self, known: Known) -> None:
         self.known = known
+
+    @classmethod
+    def most_classes(cls, jobs: int) -> int:
+        """Return the rows of ``shares`` for so many jobs; 0 = it predicts no distributions."""
+        return 0
 
     @abstractmethod
     def predict(self, row: int) -> float:
@@ -37,6 +61,10 @@ class Predictor(ABC):
     @abstractmethod
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
         """Learn that a job has ended after ``run_time_s`` [s] of progress; ``killed`` = at its limit."""
+
+    def renew(self) -> None:
+        """Bring all distributions up to date, and list them in ``renewed``; nothing if it has none."""
+        return
 
 
 def find_predictor(name: str) -> type[Predictor]:

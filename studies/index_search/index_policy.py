@@ -18,10 +18,9 @@ import typer
 
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
-from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
-from gpusched_env.portable.elementary import log
+from gpusched_env.portable.elementary import log, power
 from gpusched_env.prediction.levels import LEVELS, counts_of, levels_of, normalised
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
@@ -33,15 +32,12 @@ from studies.unseen_logs.windows import TRAINING, list_windows, training_run_tim
 LARGEST: Final = 16  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean
 FLOOR: Final = 0.001  # part of a prior that is the same for each level
-# What the search begins at, in units in which a step of 1 changes the schedule about equally: patience and moves of the
-# agent of format 1, the rest by a few comparisons on training windows.
+# What the search begins at, in units in which a step of 1 changes the schedule about equally: the weights of IndexRule.
 START: Final[Mapping[str, tuple[float, ...]]] = {
-    "gang": (1.3,),
-    "hold": (0.75,),
-    "least_run_s": (-1.028,),
-    "patience_s": (-0.3662, 1.0522, 0.1252, -0.1205),
-    "links_factor": (2.1808,),
-    "move_factor": (-0.9587,),
+    "gang": (1.0,),
+    "hold": (0.5,),
+    "patience": (0.0,),
+    "move_factor": (0.0,),
 }
 START_VECTOR: Final = np.concatenate([np.array(values) for values in START.values()])
 
@@ -54,29 +50,20 @@ def prior_of(samples: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def rule_of(vector: np.ndarray, prior: np.ndarray | None = None) -> IndexRule:
-    """Return the rule of a vector; times and factors are powers of 4. No prior = the same for each level."""
-    lengths = [len(values) for values in START.values()]
-    parts = dict(zip(START, np.split(vector, np.cumsum(lengths[:-1])), strict=True))
-    per_excess, constant = np.split(_power_of_4(parts["patience_s"]), 2)
+    """Return the rule of a vector; factors are powers of 4. No prior = the same for each level."""
+    gang, hold, patience, move_factor = vector.tolist()
     return IndexRule(
         prior=np.ones(LEVELS) if prior is None else prior,
-        gang=float(parts["gang"][0]),
-        hold=2.0 * max(float(parts["hold"][0]), 0.0),
-        least_run_s=60.0 * float(_power_of_4(parts["least_run_s"])[0]),
-        patience_s=np.stack([7_200.0 * per_excess, 60.0 * constant], axis=1),
-        links_factor=float(_power_of_4(parts["links_factor"])[0]),
-        move_factor=max(10.0 * float(_power_of_4(parts["move_factor"])[0]), 1.0),
+        gang=gang,
+        hold=2.0 * max(hold, 0.0),
+        patience=_power_of_4(patience),
+        move_factor=max(_power_of_4(move_factor), 1.0),
     )
 
 
-def initial_rule() -> IndexRule:
-    """Return the rule at which the search begins, with the prior of the shipped agent."""
-    return rule_of(START_VECTOR, IndexPolicy(agent=GENERAL_AGENT).rule.prior)
-
-
-def _power_of_4(exponents: np.ndarray) -> np.ndarray:
-    """Four to the power of bounded exponents."""
-    return arrays.power(4.0, np.clip(exponents, -5.0, 5.0))
+def _power_of_4(exponent: float) -> float:
+    """Four to the power of a bounded exponent."""
+    return power(4.0, min(max(exponent, -5.0), 5.0))
 
 
 def log_jct(rule: IndexRule, instance: Instance, first: int) -> tuple[float, float]:

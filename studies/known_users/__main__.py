@@ -30,13 +30,12 @@ from studies.known_users.windows import LOGS, REPORTED, WARM_UP, Window, list_wi
 from studies.unseen_logs.scores import Score, ratio, score
 
 AGENT: Final = "learned:general"
-# What jobs tell -> predictors of the agent.
-# What jobs tell -> predictors of the agent that need it; the first is the one that it chooses by itself. Jobs that tell
-# more tell all before, so each plays once.
+# What jobs tell -> predictors of the agent that need it; the first is its default. Jobs that tell more tell all before,
+# so others play once.
 PREDICTORS: Final = {
-    NO_HISTORY: ("none",),
-    "users": ("quantile", "recency", "recent-two"),
-    "limits": ("limit", "tobit"),
+    NO_HISTORY: ("nested", "none"),
+    "users": ("nested", "quantile", "recency", "recent-two"),
+    "limits": ("nested", "limit", "tobit"),
 }
 WARM_UPS: Final = (0, WARM_UP, 10_000)
 QUICK: Final = 3  # test windows of each log
@@ -75,7 +74,7 @@ class Contender(NamedTuple):
 
 
 def agent(told: str, predictor: str) -> Contender:
-    """Return the agent with a predictor, which it chooses by itself if it is the first."""
+    """Return the agent with a predictor."""
     spec = AGENT if predictor == PREDICTORS[told][0] else f"{AGENT},predictor={predictor}"
     return Contender(told, f"agent {predictor}", partial(make_scheduler, spec))
 
@@ -187,7 +186,7 @@ class Tables:
         none = agent(NO_HISTORY, "none").key
         pairs = [
             (told, reader, estimator, f"{told}: {reader} {estimator}", f"{NO_HISTORY}: {reader} none")
-            for reader in READERS
+            for reader in ("tiresias", *READERS)
             for told, estimators in ESTIMATORS.items()
             for estimator in estimators
         ]
@@ -197,7 +196,7 @@ class Tables:
             for predictor in predictors
         ]
         for told, reader, estimator, key, base in pairs:
-            if told != NO_HISTORY:
+            if key != base:
                 table.add_row(reader, told, estimator, *(cell(self.ratio(key, base, name)) for name in LOGS))
         table.caption = "mean JCT with the predictor / without history"
         console().print(table)

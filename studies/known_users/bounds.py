@@ -11,7 +11,7 @@ from gpusched_env.agents.index_policy.rule import scores_of
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.prediction.levels import counts_of, levels_of, normalised
+from gpusched_env.prediction.levels import counts_of, levels_of, normalised, tables
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Scheduler, Simulation
 from studies.unseen_logs.oracles import known_order, with_shipped_weights
@@ -29,7 +29,8 @@ class TrueDistribution(IndexPolicy):
         own = super().begin(simulation, alone)
         levels = levels_of(simulation.instance.ideal_s)
         shares = normalised(counts_of(levels, np.zeros(len(levels), np.int64), 1) + _LEAST)
-        own.scores[:] = scores_of(np.repeat(shares, len(own.scores), axis=0))
+        found = tables(shares)
+        own.scores[:], own.index_s[:], own.left_s[:] = scores_of(found.index_s), found.index_s, found.mean_s
         return own
 
     def assist(self, simulation: Simulation, own: IndexState) -> None:

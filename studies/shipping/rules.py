@@ -65,11 +65,12 @@ RULES: Final = {
         made_by="python -m studies.index_search.index_policy LOGS --users USERS --generations 0 --seed {seed}",
         summary="small mean JCT on any cluster: Gittins indices of classes of jobs, learned while it runs",
         intended_use="Clusters of 64 GPUs and more, with tiers or with links that gangs share. It needs no run times, "
-        "and learns from limits, else from users and names, where jobs tell them. docs/unseen_logs.md compares it.",
+        "and learns from limits, queues, users and names where jobs tell them. docs/unseen_logs.md compares it.",
         limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types nor "
-        "GPU sharing. On training windows of Philly without users, it is 3 % worse than the agent of format 1.",
-        data="logs: run times of Philly before 2017-11-01 and of Venus before 2020-06-15, in closed form. A search "
-        "over 2.9 million simulated jobs found no better weights on training windows",
+        "GPU sharing.",
+        data="logs: run times of Philly before 2017-11-01 and of Venus before 2020-06-15, in closed form. Its weights "
+        "are 1: of Gittins indices per GPU, of patience and moves as in renting skis, and of one doubling for those "
+        "that run. Those nearby are no better on training windows",
     ),
     "elastic": Rule(
         environment="gpusched/Elastic-v0",
@@ -96,8 +97,7 @@ RULES: Final = {
             "las-2d:placement=consolidate",
             "learned",
         ),
-        made_by="by hand: patience and least_run_s of the agent of format 1, which a search of seed {seed} had found; "
-        "gang 1, hold 3 after five comparisons, and the prior, on training seeds 0 to 7",
+        made_by="python -m studies.index_search.index_policy --scenario dally-poisson-v1 --generations 0 --seed {seed}",
         summary="small mean JCT where gangs contend for uplinks, without run times: order, preemption, patience",
         intended_use="Leaf-spine clusters with oversubscribed uplinks, jobs that arrive one by one and whose run times "
         "nobody knows, such as dally-poisson-v1.",

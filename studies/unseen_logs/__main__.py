@@ -23,12 +23,10 @@ from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console, plain_table
 from gpusched_env.support.figures import COLOURS, save, tidy
 from gpusched_env.support.files import write_whole
-from studies.index_search.index_policy import initial_rule
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score
 from studies.unseen_logs.windows import UNCHANGED, Change, Window, list_windows
 
-INITIAL: Final = "initial"
 KNOWING: Final = (
     "srsf:placement=consolidate",
     "srtf:placement=consolidate",
@@ -56,13 +54,12 @@ class Contenders(NamedTuple):
     @property
     def others(self) -> list[str]:
         """All but the agents, as in tables."""
-        return [INITIAL, *self.linear, *self.rivals, *KNOWING]
+        return [*self.linear, *self.rivals, *KNOWING]
 
     def schedulers(self) -> Iterator[tuple[str, Scheduler]]:
-        """Yield all, each with its name; INITIAL is the rule at which the search began."""
+        """Yield all, each with its name."""
         for path in (*self.agents, *self.linear):
             yield path, IndexPolicy(path=path)
-        yield INITIAL, IndexPolicy.playing(initial_rule())
         for spec in (*self.rivals, *KNOWING):
             yield spec, make_scheduler(spec)
 

@@ -22,7 +22,6 @@ from gpusched_env.prediction import LEVELS
 from gpusched_env.simulator import Scheduler
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console, plain_table
-from studies.index_search.index_policy import initial_rule
 from studies.unseen_logs.__main__ import best_rival
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score
@@ -35,10 +34,9 @@ PARTS: Final = ("philly-after", "venus-after", "pai", "muri-2", "muri-3")  # Kal
 # Variant -> the fields of the rule that it changes.
 WITHOUT: Final[dict[str, dict[str, Any]]] = {
     "no prior": {"prior": np.ones(LEVELS)},
-    "no patience": {"patience_s": np.zeros((2, 2))},
+    "no patience": {"patience": 0.0},
     "no moves": {"move_factor": 1e9},
 }
-INITIAL: Final = "the rule by hand, at which the search begins"
 
 
 def players() -> dict[str, Scheduler]:
@@ -49,8 +47,7 @@ def players() -> dict[str, Scheduler]:
         name: IndexPolicy.playing(dataclasses.replace(agent.rule, **changes)) for name, changes in WITHOUT.items()
     }
     rivals = tuned_rivals()
-    initial = {INITIAL: IndexPolicy.playing(initial_rule())}
-    return {AGENT: agent, **variants, **initial, **{rivals[name]: make_scheduler(rivals[name]) for name in RIVALS}}
+    return {AGENT: agent, **variants, **{rivals[name]: make_scheduler(rivals[name]) for name in RIVALS}}
 
 
 @dataclass
@@ -84,7 +81,7 @@ def main(options: Settings) -> None:
     best = {log: best_rival(scores, rivals, names) for log, names in logs.items()}
     table.add_row("best tuned rival", *(name.partition(":")[0] for name in best.values()))
     table.add_row(f"{AGENT} / it", *cells(AGENT, best))
-    for name in (*WITHOUT, INITIAL):
+    for name in WITHOUT:
         table.add_row(f"{name} / {AGENT}", *cells(name, dict.fromkeys(logs, AGENT)))
     table.add_row("windows", *(str(len(names)) for names in logs.values()))
     console().print(table)

@@ -25,18 +25,17 @@ from hypothesis import strategies as st
 from gpusched_env.agents.checkpoints import write_checkpoint
 from gpusched_env.agents.index_policy.ranking import index_of
 from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy, predictor_for
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
-from gpusched_env.prediction.levels import LEVELS, level_at, levels_of
+from gpusched_env.prediction.levels import LEVELS, STARTS_S, gittins_s, level_at, levels_of
 from gpusched_env.problem.cluster import MACHINE, RACK, Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Simulation, simulate
 from studies.index_search.index_policy import FLOOR, START_VECTOR, prior_of, rule_of
-from studies.index_search.index_policy import START as SEARCH_START
 
 
 class Decided(IndexPolicy):
@@ -115,7 +114,7 @@ def limited_instance(seed: int, jobs: int = 60) -> Instance:
     return Instance(instance.cluster, workload, None, instance.semantics)
 
 
-@given(st.integers(0, 2**31), st.integers(1, 119), st.sampled_from(["limit", "quantile", "none"]))
+@given(st.integers(0, 2**31), st.integers(1, 119), st.sampled_from(["nested", "limit", "none"]))
 @settings(max_examples=20, deadline=None)
 def test_who_takes_over_in_the_middle_of_a_run_knows_what_the_one_before_knew(
     seed: int, points: int, predictor: str
@@ -138,23 +137,6 @@ def test_who_takes_over_in_the_middle_of_a_run_knows_what_the_one_before_knew(
         new().assist(run, own)
         assert own.class_of.tolist() == known.class_of.tolist()
         assert own.scores.tolist() == known.scores.tolist()
-
-
-@pytest.mark.parametrize(
-    ("columns", "attributes", "wanted"),
-    [
-        ({"estimate_s": [np.nan, 60.0]}, {"user": ["a", "b"]}, "limit"),
-        ({}, {"user": ["", "b"]}, "quantile"),
-        ({}, {"name": ["a", "b"]}, "quantile"),
-        ({}, {"queue": ["a", "b"], "user": ["", ""]}, "none"),
-        ({}, {}, "none"),
-    ],
-)
-def test_the_predictor_is_that_of_the_columns(columns: Any, attributes: Any, wanted: str) -> None:
-    workload = unit_instance([0.0, 1.0], [1, 1], [10.0, 10.0]).workload
-    workload = workload.unchecked_columns(**{name: np.array(values) for name, values in columns.items()})
-    kept = {name: np.array(values) for name, values in attributes.items()}
-    assert predictor_for(workload.unchecked_replace(attributes=kept)) == wanted
 
 
 def test_an_unknown_predictor_is_refused() -> None:
@@ -196,18 +178,25 @@ def test_jobs_that_have_not_arrived_change_nothing() -> None:
 
 
 def test_a_gang_moves_when_a_tighter_placement_is_free() -> None:
-    """Two machines of four GPUs. Two gangs of three leave one GPU on each, on which a gang of two spreads after 40 s.
+    """Two machines of four GPUs. Two gangs of three leave one GPU on each, on which a gang of two spreads when it has
+    waited for as long as that is expected to cost, if each job runs for 20,000 s: then it has nearly 20,000 s left.
     When the second gang of three ends, there is room on its machine: the gang of two moves there and stays.
     """
     jobs = Workload.from_columns(
         [0.0, 0.0, 1.0], [3, 3, 2], [9_000.0, 2_400.0, 6_000.0], profiles=mixed_profiles(), profile=[2, 2, 1]
     )
     instance = Instance(Cluster.parse("2x4"), jobs)
-    rule = IndexRule(hold=100.0, patience_s=np.array([[0.0, 40.0], [0.0, 40.0]]), move_factor=1.0)
+    level = level_at(20_000.0)
+    rule = IndexRule(hold=100.0, prior=np.where(np.arange(LEVELS) == level, 1.0, 1e-12), patience=0.25)
+    excess = (
+        instance.iteration_s[instance.job_class[2], RACK, 0] / instance.ideal_iteration_s[instance.job_class[2]] - 1
+    )
+    wait_s = 0.25 * excess * (STARTS_S[level] + STARTS_S[level + 1]) / 2
+    assert 30.0 < wait_s < 2_000.0
     log = play(instance, IndexPolicy.playing(rule))
     mine = log.events[log.events["job"] == 2]
     assert mine["kind"].tolist() == [ARRIVAL, START, PREEMPT, RELEASE, RESUME, COMPLETE]
-    assert mine["time_s"][1] == 41.0
+    assert mine["time_s"][1] == pytest.approx(1.0 + wait_s)
     assert mine["tier"][[1, 4]].tolist() == [RACK, MACHINE]
     ended_s = log.events["time_s"][(log.events["job"] == 1) & (log.events["kind"] == COMPLETE)][0]
     assert mine["time_s"][2] == ended_s
@@ -224,7 +213,7 @@ def test_the_score_is_log2_of_gpus_and_gittins_index_by_hand() -> None:
     """All jobs end in the first level, from 0 to 4 s: then each of 4 GPUs costs 2 s."""
     shares = np.full((1, LEVELS), 1e-12)
     shares[0, 0] = 1.0
-    assert scores_of(shares)[0, 0] == 1.0
+    assert scores_of(gittins_s(shares))[0, 0] == 1.0
     plan = IndexPolicy.playing(IndexRule(prior=shares[0], gang=1.5)).begin(
         Simulation(unit_instance([0.0], [4], [100.0], "1x4")), True
     )
@@ -254,8 +243,8 @@ def test_a_file_of_the_former_form_is_refused(tmp_path: Path) -> None:
 
 def test_the_vector_of_the_search_is_a_rule() -> None:
     rule = rule_of(START_VECTOR)
-    assert rule.hold == 2.0 * SEARCH_START["hold"][0]
-    assert rule.least_run_s == 60.0 * 4.0 ** SEARCH_START["least_run_s"][0]
+    assert (rule.gang, rule.hold, rule.patience, rule.move_factor) == (1.0, 1.0, 1.0, 1.0)
+    assert rule_of(START_VECTOR + 0.5).patience == pytest.approx(2.0)
 
 
 def test_a_prior_is_the_mean_of_distributions_and_leaves_out_no_level() -> None:

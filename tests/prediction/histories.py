@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -143,10 +143,52 @@ def rolling(ended: list[Job], job: Job) -> float:
     return NAN
 
 
+BEGINS_S = [0.0, *(4.0 * 1.25**power for power in range(61))]  # of the levels of run time
+MIDDLES_S = (np.array(BEGINS_S) + np.array([*BEGINS_S[1:], 1.25 * BEGINS_S[-1]])) / 2.0
+
+
+def level(run_s: float) -> int:
+    return sum(run_s >= begin - 1e-6 for begin in BEGINS_S) - 1
+
+
+def nested_keys(job: Job) -> list[tuple[tuple[str, object], ...]]:
+    """The keys of a job, from wide to narrow; one that a column does not narrow is not there."""
+    told: list[tuple[str, object]] = [] if math.isnan(job.limit_s) else [("limit", level(job.limit_s))]
+    columns = [(column, getattr(job, column)) for column in ("queue", "user", "gang", "name")]
+    told += [(column, value) for column, value in columns if value not in UNKNOWN]
+    return [tuple(told[:depth]) for depth in range(len(told) + 1)]
+
+
+def nested_weights(runs: list[float], fade: float) -> np.ndarray:
+    """Of the levels, of these run times in their order, smoothed."""
+    weights = np.zeros(len(BEGINS_S) + 4)  # two levels more at either side, which are lost
+    for run_s in runs:
+        at = level(run_s)
+        weights *= fade
+        weights[at : at + 5] += np.array([1.0, 2.0, 3.0, 2.0, 1.0]) / 9.0
+    return weights[2:-2]
+
+
+def nested_shares(ended: list[Job], job: Job, exist: Container[object] | None = None) -> np.ndarray:
+    """The distribution of the narrowest key of a job, of the keys that exist; None = all do."""
+    shares = np.full(len(BEGINS_S), 1.0 / len(BEGINS_S))
+    for key in nested_keys(job):
+        if exist is None or key in exist:
+            weights = nested_weights([one.run_s for one in ended if key in nested_keys(one)], 0.95 if key else 1.0)
+            shares = weights + (8.0 if key else 50.0) * shares
+            shares = shares / shares.sum()
+    return shares
+
+
+def nested(ended: list[Job], job: Job, exist: Container[object] | None = None) -> float:
+    return float(nested_shares(ended, job, exist) @ MIDDLES_S) if ended else NAN
+
+
 REFERENCES = {
     "none": lambda ended, job: NAN,
     "limit": lambda ended, job: job.limit_s,
     "quantile": median,
     "recency": recency,
     "recent-two": recent_two,
+    "nested": nested,
 }

@@ -129,10 +129,12 @@ class LasReference(LeastAttainedService):
         yield Wait((rounds + 1) * self.round_s)
 
 
-class TiresiasReference(Tiresias):
+class TiresiasReference(Estimating, Tiresias):
     """All jobs by queue, and within it by first start, entry or Gittins index."""
 
     def reset(self, view: ClusterView) -> None:
+        if self.estimator:
+            super().reset(view)
         jobs = len(view.simulation.instance.workload)
         self.forgiven_s, self.waits_since_s, self.held_s, self.entered_s = (np.zeros(jobs) for _ in range(4))
         self.queued, self.checked_s = np.zeros(jobs, np.int64), 0.0
@@ -150,7 +152,7 @@ class TiresiasReference(Tiresias):
         self.waits_since_s[starved] = view.now_s
         rows = np.sort(np.concatenate([view.running, waiting]))
         attained = self.attained(view, rows)
-        queue = self.queue(attained)
+        queue = self.queue(view, rows, attained)
         moved = rows[queue != self.queued[rows]]
         self.queued[rows], self.entered_s[moved] = queue, view.now_s
         order = rows[np.lexsort((*self.ranks(view, rows, attained, queue), queue))]
@@ -162,7 +164,12 @@ class TiresiasReference(Tiresias):
         begin_s = np.full(len(running), view.now_s)
         if self.demote_on == "progress":
             begin_s = np.maximum(view.progress_since_s(running), begin_s)
-        demotion_s = begin_s + (self.upper[self.queue(attained)] - attained) / view.gpus[running]
+        upper = self.upper[self.queue(view, running, attained)]
+        demotion_s = begin_s + (upper - attained) / view.gpus[running]
+        if self.estimator and not self.clairvoyant:
+            revised_s = np.maximum(view.progress_since_s(running), view.now_s) + self.revised_in_s(view, running)
+            revised_s = passes_s(float(revised_s[np.isfinite(upper)].min(initial=math.inf)))
+            demotion_s = np.append(demotion_s, revised_s)
         changes_s = np.concatenate([demotion_s, self.promotion_s(view, view.waiting)])
         yield Wait(max(float(changes_s.min(initial=math.inf)), math.nextafter(view.now_s, math.inf)))
 
@@ -172,15 +179,16 @@ class TiresiasReference(Tiresias):
     def attained(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         return view.gpus[rows] * (self.seconds(view, rows) - self.forgiven_s[rows])
 
-    def queue(self, attained: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self.upper[:-1] - 1e-6, attained, side="right")
+    def queue(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray) -> np.ndarray:
+        whole = view.gpus[rows] * self.ideal_s(view, rows) if self.estimator else attained
+        return np.searchsorted(self.upper[:-1] - 1e-6, np.maximum(attained, whole), side="right")
 
     def promotion_s(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
         if math.isinf(self.knob):
             return np.full(len(waiting), math.inf)
         executed_s = self.seconds(view, waiting) - self.forgiven_s[waiting]
         since_s = np.maximum(view.last_stop_s[waiting], self.waits_since_s[waiting])
-        demoted = self.queue(view.gpus[waiting] * executed_s) > 0
+        demoted = self.queue(view, waiting, view.gpus[waiting] * executed_s) > 0
         return np.where(demoted, since_s + self.knob * executed_s, math.inf)
 
     def ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:

@@ -7,11 +7,9 @@ import pytest
 from helpers import unit_instance
 from published import TRACES
 
-from gpusched_env.agents.index_policy.scheduler import predictor_for
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
 from gpusched_env.traces.transform import offered_load
-from studies.known_users.__main__ import PREDICTORS
 from studies.known_users.bounds import shuffled_limits, true_limits
 from studies.known_users.rivals import ESTIMATORS, specs
 from studies.known_users.windows import GPUS, LOGS, NUMBERS, REPORTED, Window, list_windows, log_jobs
@@ -47,7 +45,6 @@ def test_jobs_tell_what_the_version_says() -> None:
     window = list_windows(TRAINING)[0]
     told = {version: window.workload(USERS, version, 0) for version in ("limits", "users", "nothing")}
     assert [np.isnan(one.jobs["estimate_s"]).all() for one in told.values()] == [False, True, True]
-    assert [predictor_for(one) for one in told.values()] == [PREDICTORS[version][0] for version in told]
     assert ["user" in one.attributes for one in told.values()] == [True, True, False]
     with pytest.raises(ScenarioError, match="users"):
         window.workload(USERS, "user")

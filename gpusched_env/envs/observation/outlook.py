@@ -13,7 +13,7 @@ from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.column import GPU_TIME, SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
-from gpusched_env.prediction.levels import gittins_s, level_at, quantile_left_s
+from gpusched_env.prediction.levels import level_at, tables
 
 _PREDICTED: Final = Group(
     "### With predictions",
@@ -40,7 +40,8 @@ OUTLOOK_S: Final = len(_SHARES) + 1  # columns of a table of :func:`outlook_tabl
 
 def outlook_table(shares: np.ndarray) -> np.ndarray:
     """float64 [C, LEVELS, OUTLOOK_S]: quantiles of the time left, and the Gittins index [s], by class and level."""
-    return np.stack([*(quantile_left_s(shares, share) for share in _SHARES), gittins_s(shares)], axis=-1)
+    found = [tables(shares, share) for share in _SHARES]
+    return np.stack([*(one.quantile_s for one in found), found[0].index_s], axis=-1)
 
 
 @observation_array("running_outlook", OUTLOOK_COLUMNS, "running", _PREDICTED, "one row per running slot")
