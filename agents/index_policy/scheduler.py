@@ -54,10 +54,11 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     """Give the GPUs to the jobs whose expected GPU time per completion is least.
 
     The score of a job is log2 of its gang size x the Gittins index of its class at the time for which it has made
-    progress. The first gang that does not fit beside the jobs before it comes first if that promises more completions. The distributions of run times come from the jobs that have ended: no run time of another job is known. A
-    waiting gang accepts only the fewest machines at first, later one rack, later any GPUs: it waits for as long as the
-    wider placement is expected to cost. A gang that has lost as much by a wide placement as a move costs moves as soon
-    as a tighter one is free.
+    progress. The first gang that does not fit beside the jobs before it comes first if that promises more completions.
+    The distributions of run times come from the jobs that have ended: no run time of another job is known. A waiting
+    gang accepts only the fewest machines at first, later one rack, later any GPUs: it waits for as long as the wider
+    placement is expected to cost. A gang that has lost as much by a wide placement as a move costs moves as soon as a
+    tighter one is free.
 
     Registered as ``learned:general``, the agent of the package; it is also played as ``learned`` without a name.
 

@@ -186,7 +186,7 @@ class Tables:
         none = agent(NO_HISTORY, "none").key
         pairs = [
             (told, reader, estimator, f"{told}: {reader} {estimator}", f"{NO_HISTORY}: {reader} none")
-            for reader in READERS
+            for reader in ("tiresias", *READERS)
             for told, estimators in ESTIMATORS.items()
             for estimator in estimators
         ]

@@ -55,12 +55,17 @@ def without_history() -> Iterator[Rival]:
 def specs(told: str) -> dict[str, str]:
     """Return the rivals that need that jobs tell this, a key of ESTIMATORS: names, and specs."""
     text = resources.files(__package__).joinpath("rivals.json").read_text(encoding="utf-8")
-    tuned = {name: one["spec"] for name, one in json.loads(text).items()} if told == NO_HISTORY else {}
-    return tuned | {
-        f"{name} {estimator}": f"{name}:estimator={estimator},placement={PLACEMENT}"
-        for name in READERS
-        for estimator in ESTIMATORS[told]
-    }
+    tuned = {name: one["spec"] for name, one in json.loads(text).items()}
+    queues = {f"tiresias {estimator}": f"{tuned['tiresias']},estimator={estimator}" for estimator in ESTIMATORS[told]}
+    return (
+        (tuned if told == NO_HISTORY else {})
+        | queues
+        | {
+            f"{name} {estimator}": f"{name}:estimator={estimator},placement={PLACEMENT}"
+            for name in READERS
+            for estimator in ESTIMATORS[told]
+        }
+    )
 
 
 def mean_jct_s(spec: str, instance: Instance) -> float:

@@ -42,7 +42,7 @@ class KnownOrder(IndexPolicy):
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Return the arrays of a run; the class of each job is the level of its true run time."""
         own = super().begin(simulation, alone)
-        own.memory["hold"] = 0.0
+        own.memory["hold"], own.memory["held"] = 0.0, 1.0
         own.class_of[:] = levels_of(simulation.instance.ideal_s)
         ends_s = np.append(STARTS_S[1:], 1.25 * STARTS_S[-1])
         left_s = np.maximum(((STARTS_S + ends_s) / 2.0)[:, None] - STARTS_S, ((ends_s - STARTS_S) / 4.0)[:, None])
