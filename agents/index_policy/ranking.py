@@ -153,8 +153,8 @@ def rank_jobs(sim: Run, plan: IndexState) -> int:
 def next_change_s(sim: Run, plan: IndexState) -> float:
     """Return when to decide next if no event comes [s]; inf = never.
 
-    It is when progress takes the score of a running job above that of the first waiting job, or when a waiting job that
-    fits on the free GPUs accepts a wider placement.
+    It is when progress takes the score of a running job above that of the first waiting job, when a running job that is
+    above it already reaches another level, or when a waiting job that fits on the free GPUs accepts a wider placement.
     """
     w = sim.world
     now_s = w["clock_s"]
