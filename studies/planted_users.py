@@ -14,22 +14,22 @@ from typing import Any, Final
 import numpy as np
 from rich.table import Table
 
-from gpusched_env.agents.training import TrainingConfig, train
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.portable.arrays import mean
+from gpusched_env.agents.measuring import played
+from gpusched_env.agents.training import TrainingConfig, trained_or_resumed
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.scenarios.files import save_scenario
-from gpusched_env.simulator import Simulation
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.consoles import console
 from studies.index_search.measure import ratio_over_agents
 
-USERS, JOBS, THETA = 20, 600, 5.0
-# The network sees what the index policy sees, imitates it, then learns from rewards. Without least_run_s, one of two
-# networks preempted at every decision after imitation: mean JCTs grew tenfold.
+USERS, JOBS, THETA = 20, 400, 5.0
+# Chosen by validation seeds. Both networks imitate the index policy without history, so that only the outlook
+# distinguishes them; then they learn from rewards. The least run time bounds how often an erring network preempts.
 TRAINING: Final[dict[str, Any]] = {
-    "clairvoyant": False, "queue_order": "least-attained", "running_order": "most-attained", "learning_rate": 1e-3,
-    "horizon": 0.5, "least_run_s": 600.0,
+    "teacher": "learned:general,predictor=none", "teacher_episodes": 8, "clairvoyant": False,
+    "queue_window": 24, "queue_order": "least-attained", "running_window": 16, "running_order": "most-attained",
+    "least_run_s": 600.0, "workloads": 2, "copies": 6, "epochs": 5, "horizon": 0.2, "learning_rate": 3e-3,
+    "validations": 6,
 }  # fmt: skip
 PREDICTORS: Final = {"no history": "", "outlook": "nested"}  # in the table -> predictor of the windows
 RIVALS: Final = {
@@ -38,6 +38,7 @@ RIVALS: Final = {
     "las": "las:placement=consolidate",
     "srtf, true run times": "srtf:placement=consolidate",
 }
+COLUMNS: Final = ("PPO, no history", "learned, no history", "learned", "srtf, true run times")
 
 
 def planted() -> Scenario:
@@ -50,13 +51,7 @@ def planted() -> Scenario:
 
 def mean_jcts_s(spec: str, scenario: Scenario, seeds: range) -> np.ndarray:
     """float64 [seeds]: mean JCT of a scheduler on each seed [s]."""
-    found = []
-    for seed in seeds:
-        simulation = Simulation(scenario.instance(seed))
-        simulation.run(make_scheduler(spec))
-        jobs = simulation.arrays.jobs
-        found.append(mean(jobs["finish_s"] - jobs["arrival_s"]))
-    return np.array(found)
+    return np.array([one.metrics["mean_jct_s"] for one in played(spec, scenario, seeds, 1)])
 
 
 @dataclass
@@ -65,12 +60,14 @@ class Settings:
 
     output: Path = Path("runs/planted-users")
     """Folder of the trained networks."""
-    steps: int = 400_000
+    steps: int = 250_000
     """Steps of each training."""
     agents: int = 3
     """Training seeds."""
     seeds: int = 40
     """Report seeds."""
+    resume: bool = False
+    """Keep finished trainings of an interrupted command, and continue the one that it began."""
 
 
 def main(settings: Settings) -> None:
@@ -79,25 +76,23 @@ def main(settings: Settings) -> None:
     settings.output.mkdir(parents=True, exist_ok=True)
     file = settings.output / "scenario.json"
     save_scenario(scenario, file)
-    rivals = {name: mean_jcts_s(spec, scenario, seeds) for name, spec in RIVALS.items()}
-    table = Table("mean JCT of / of", *rivals, show_edge=False, pad_edge=False)
-
-    def add(name: str, mine: np.ndarray) -> None:
-        cells = (ratio_over_agents(mine / rival) for rival in rivals.values())
-        table.add_row(name, *(f"{middle:.3f} [{low:.3f}, {high:.3f}]" for middle, low, high in cells))
-
+    found = {}  # name -> mean JCTs, float64 [agents, seeds]
     for title, predictor in PREDICTORS.items():
-        found = []
+        models = []
         for seed in range(settings.agents):
-            teacher = f"learned:general,predictor={predictor or 'none'}"
             config = TrainingConfig(
-                scenario=str(file), steps=settings.steps, seed=seed, predictor=predictor, teacher=teacher, **TRAINING
+                scenario=str(file), steps=settings.steps, seed=seed, predictor=predictor, **TRAINING
             )
-            model = train(config, settings.output / f"{predictor or 'none'}-{seed}")
-            found.append(mean_jcts_s(f"learned:path={model}", scenario, seeds))
-        add(f"PPO, {title}", np.array(found))
-    for name, jcts_s in rivals.items():
-        add(name, jcts_s[None])
+            folder = settings.output / f"{predictor or 'none'}-{seed}"
+            models.append(trained_or_resumed(config, folder, settings.resume))
+        for name, more in (("imitation", ",cloned=true"), ("PPO", "")):
+            jcts_s = [mean_jcts_s(f"learned:path={model}{more}", scenario, seeds) for model in models]
+            found[f"{name}, {title}"] = np.array(jcts_s)
+    found |= {name: mean_jcts_s(spec, scenario, seeds)[None] for name, spec in RIVALS.items()}
+    table = Table("mean JCT of / of", *COLUMNS, show_edge=False, pad_edge=False)
+    for row, mine in found.items():
+        cells = (ratio_over_agents(mine / found[name]) for name in COLUMNS)
+        table.add_row(row, *(f"{middle:.3f} [{low:.3f}, {high:.3f}]" for middle, low, high in cells))
     console().print(table)
 
 

@@ -11,7 +11,7 @@ from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs, sort_rows
 from gpusched_env.core.events import productive_s
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
+from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, REFUSED, Run
 from gpusched_env.prediction.levels import LEVELS, STARTS_S, TOLERANCE_S, level_at
 
 _ROUNDING: Final = 1e-9  # of sums of rates
@@ -30,7 +30,7 @@ def list_jobs(sim: Run, plan: IndexState) -> int:
     count = 0
     for i in range(plan.memory["listed"]):
         row = plan.order[i]
-        if sim.jobs[row]["status"] != FINISHED:
+        if sim.jobs[row]["status"] != FINISHED and sim.jobs[row]["status"] != REFUSED:
             plan.member[row] = 0
             plan.order[count] = row
             count += 1
@@ -40,20 +40,28 @@ def list_jobs(sim: Run, plan: IndexState) -> int:
 
 
 @kernel
-def index_of(sim: Run, plan: IndexState, row: int, level: int) -> float:
-    """Return the score of a job at a level of progress, before what its state adds."""
-    return plan.gang[sim.jobs[row]["job_class"]] + plan.scores[plan.class_of[row], level]
+def holds(sim: Run, row: int) -> bool:
+    """Return whether a job holds GPUs, and is not about to give them back."""
+    number = sim.jobs[row]["replica"]
+    return number >= 0 and sim.replicas[number]["phase"] != CHECKPOINTING
 
 
 @kernel
-def score_of(sim: Run, plan: IndexState, row: int) -> float:
-    """Return the score of a job; jobs of small score come first."""
-    job = sim.jobs[row]
-    number = job["replica"]
-    score = index_of(sim, plan, row, level_at(attained_s(sim, row)))
-    if number < 0 or sim.replicas[number]["phase"] == CHECKPOINTING:
-        return score
-    return score - plan.memory["hold"]
+def seconds_of(sim: Run, plan: IndexState, row: int, level: int) -> float:
+    """Return the expected seconds for each completion of a job at a level of progress.
+
+    It is the Gittins index. A job that holds GPUs has less; for another, one must save a state and restore one.
+    """
+    index_s = plan.index_s[plan.class_of[row], level]
+    if holds(sim, row):
+        return index_s / plan.memory["held"]
+    return index_s + sim.world["checkpoint_s"] + sim.world["restore_s"]
+
+
+@kernel
+def score_of(sim: Run, plan: IndexState, row: int, level: int) -> float:
+    """Return the score of a job at a level of progress; jobs of small score come first."""
+    return plan.gang[sim.jobs[row]["job_class"]] * seconds_of(sim, plan, row, level)
 
 
 @kernel
@@ -84,7 +92,7 @@ def score_jobs(sim: Run, plan: IndexState) -> bool:
     """Score all jobs in the system; return whether a job may start or be preempted now, since one waits."""
     for i in range(list_jobs(sim, plan)):
         row = plan.order[i]
-        plan.keys[row] = score_of(sim, plan, row)
+        plan.keys[row] = score_of(sim, plan, row, level_at(attained_s(sim, row)))
     return sim.world["waiting"] > 0
 
 
@@ -92,8 +100,7 @@ def score_jobs(sim: Run, plan: IndexState) -> bool:
 def completions_per_s(sim: Run, plan: IndexState, count: int, first: int) -> float:
     """Return how many completions per second to expect of ``order[first]`` and the others that fit beside it, in order.
 
-    -1 = all that fit, in order. A job counts as one completion in its Gittins index; one that runs counts more, by what
-    its score holds.
+    -1 = all that fit, in order.
     """
     budget = sim.world["gpus"] - sim.world["down_gpus"]
     total = 0.0
@@ -102,8 +109,7 @@ def completions_per_s(sim: Run, plan: IndexState, count: int, first: int) -> flo
         gang = sim.jobs[row]["gpus"]
         if gang <= budget and k != first:
             budget -= gang
-            rate = 1.0 / plan.index_s[plan.class_of[row], level_at(attained_s(sim, row))]
-            total += rate * (plan.memory["held"] if sim.jobs[row]["replica"] >= 0 else 1.0)
+            total += 1.0 / seconds_of(sim, plan, row, level_at(attained_s(sim, row)))
     return total
 
 
@@ -147,8 +153,8 @@ def rank_jobs(sim: Run, plan: IndexState) -> int:
 def next_change_s(sim: Run, plan: IndexState) -> float:
     """Return when to decide next if no event comes [s]; inf = never.
 
-    It is when progress takes the score of a running job above that of the first waiting job, or when a waiting job that
-    fits on the free GPUs accepts a wider placement.
+    It is when progress takes the score of a running job above that of the first waiting job, when a running job that is
+    above it already reaches another level, or when a waiting job that fits on the free GPUs accepts a wider placement.
     """
     w = sim.world
     now_s = w["clock_s"]
@@ -164,7 +170,6 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
                 if now_s + TOLERANCE_S < until_s:
                     first_s = min(first_s, until_s)
                     break
-    levels = LEVELS - 1
     for i in range(w["running"] if w["waiting"] > 0 else 0):
         number = sim.running[i]
         gang = sim.replicas[number]
@@ -172,11 +177,12 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
             continue
         row = gang["job"]
         seconds = attained_s(sim, row)
-        level = level_at(seconds)
-        passed_s = max(gang["since_s"], now_s)
-        while level < levels and index_of(sim, plan, row, level) - plan.memory["hold"] <= best:
-            passed_s = max(gang["since_s"], now_s) + STARTS_S[level + 1] - seconds
-            level += 1
-        if index_of(sim, plan, row, level) - plan.memory["hold"] > best and passed_s > now_s + TOLERANCE_S:
-            first_s = min(first_s, passed_s)
+        begun = level_at(seconds)
+        above = score_of(sim, plan, row, begun) > best  # it was promoted, or nobody before it fits: both may end
+        for level in range(begun + 1, LEVELS):
+            if above or score_of(sim, plan, row, level) > best:
+                due_s = max(gang["since_s"], now_s) + STARTS_S[level] - seconds
+                if due_s > now_s + TOLERANCE_S:
+                    first_s = min(first_s, due_s)
+                break
     return max(first_s, np.nextafter(now_s, np.inf))

@@ -14,19 +14,13 @@ import numpy as np
 
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.errors import SchedulerError
-from gpusched_env.portable.arrays import log2
+from gpusched_env.portable.arrays import power
 from gpusched_env.prediction import LEVELS
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.problem.instance import Instance
 
 FORMAT: Final = "gpusched-index-policy-3"
-_DECIMALS: Final = 6  # of scores
 _LARGEST_EXCESS: Final = 4.0  # of seconds per iteration on a wider placement, relative to a tighter one
-
-
-def scores_of(index_s: np.ndarray) -> np.ndarray:
-    """float64 [C, LEVELS]: log2 of Gittins indices [s] of the classes of a history, by level of progress."""
-    return np.round(log2(index_s), _DECIMALS)
 
 
 def excess_of(instance: Instance) -> np.ndarray:
@@ -46,8 +40,8 @@ class IndexRule:
     Parameters
     ----------
     prior : float64 [LEVELS], distribution of run times before jobs have ended
-    gang : weight of log2 of the gang size, relative to that of the Gittins index
-    hold : subtracted from the score of a running job; 1 = its index counts half
+    gang : power of the gang size by which a score is multiplied
+    hold : doublings of the Gittins index for which a running job is not preempted
     patience : a waiting gang accepts only a tight placement for this many times what a wider one is expected to cost
     move_factor : a gang moves to a tighter placement when its placement has cost it this many times what a move costs,
         at least 1, so that moves never take more time than they can save
@@ -70,9 +64,9 @@ class IndexRule:
         if not self.move_factor >= 1.0:
             raise SchedulerError(f"index policy: move_factor is {self.move_factor!r}: it must be at least 1")
 
-    def gang_scores(self, instance: Instance) -> np.ndarray:
-        """float64 [classes]: what the gang size adds to a score."""
-        return np.round(self.gang * log2(instance.classes[:, 1].astype(float)), _DECIMALS)
+    def gang_weights(self, instance: Instance) -> np.ndarray:
+        """float64 [classes]: by what the gang size multiplies a score."""
+        return power(instance.classes[:, 1].astype(float), self.gang)
 
     def save(self, path: Path, about: Mapping[str, Any]) -> None:
         """Write the weights as ``.npz``, with ``about`` as metadata."""

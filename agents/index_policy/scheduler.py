@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from gpusched_env.agents.index_policy.decisions import next_index
-from gpusched_env.agents.index_policy.rule import IndexRule, excess_of, scores_of
+from gpusched_env.agents.index_policy.rule import IndexRule, excess_of
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.core.placement.rules import RULE_NUMBER
@@ -25,13 +25,12 @@ def allocate_index(instance: Instance, rule: IndexRule, kinds: int) -> IndexStat
     """Return the arrays of a run before its first event, for so many classes of the history."""
     jobs = len(instance.workload)
     memory = np.zeros((), MEMORY_DTYPE)
-    for name in ("hold", "patience", "move_factor"):
+    for name in ("patience", "move_factor"):
         memory[name] = getattr(rule, name)
     memory["held"], memory["arrived"] = power(2.0, rule.hold), -1
     return IndexState(
         memory=memory,
-        gang=rule.gang_scores(instance),
-        scores=np.zeros((kinds, LEVELS)),
+        gang=rule.gang_weights(instance),
         index_s=np.zeros((kinds, LEVELS)),
         left_s=np.zeros((kinds, LEVELS)),
         class_of=np.zeros(jobs, np.int32),
@@ -53,12 +52,12 @@ def allocate_index(instance: Instance, rule: IndexRule, kinds: int) -> IndexStat
 class IndexPolicy(SearchedRule, CompiledScheduler):
     """Give the GPUs to the jobs whose expected GPU time per completion is least.
 
-    The score of a job is log2 of its gang size x the Gittins index of its class at the time for which it has made
-    progress. The first gang that does not fit beside the jobs before it comes first if that promises more completions.
-    The distributions of run times come from the jobs that have ended: no run time of another job is known. A waiting
-    gang accepts only the fewest machines at first, later one rack, later any GPUs: it waits for as long as the wider
-    placement is expected to cost. A gang that has lost as much by a wide placement as a move costs moves as soon as a
-    tighter one is free.
+    The score of a job is gang size x Gittins index of its class at the time for which it has made progress; half of it
+    if the job runs; and if not, what a preemption costs is added. The first gang that does not fit beside the jobs
+    before it comes first if that promises more completions. The distributions of run times come from the jobs that have
+    ended: no run time of another job is known. A waiting gang accepts only the fewest machines at first, later one
+    rack, later any GPUs: it waits for as long as the wider placement is expected to cost. A gang that has lost as much
+    by a wide placement as a move costs moves as soon as a tighter one is free.
 
     Registered as ``learned:general``, the agent of the package; it is also played as ``learned`` without a name.
 
@@ -70,8 +69,8 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
     Notes
     -----
     Scores are step functions of elapsed times. The policy wakes when the progress of a running job takes its score
-    above that of a waiting job, and when a gang loses its patience. Scores are rounded to six decimals, and ties go to
-    the lower row. A decision point takes O(n log n), n = number of jobs in the system.
+    above that of a waiting job, when it goes on above one, and when a gang loses its patience. Ties go to the lower
+    row. A decision point takes O(n log n), n = number of jobs in the system.
 
     References
     ----------
@@ -115,5 +114,4 @@ class IndexPolicy(SearchedRule, CompiledScheduler):
         own.class_of[:] = history.class_of
         if news := history.news():
             found = tables(history.shares[news])
-            own.scores[news], own.index_s[news] = scores_of(found.index_s), found.index_s
-            own.left_s[news] = found.mean_s
+            own.index_s[news], own.left_s[news] = found.index_s, found.mean_s

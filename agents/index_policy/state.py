@@ -12,8 +12,7 @@ from gpusched_env.prediction import History
 
 MEMORY_DTYPE: Final = np.dtype(
     [
-        ("hold", "<f8"),  # subtracted from the score of a running job
-        ("held", "<f8"),  # 2 to the power of it
+        ("held", "<f8"),  # by which the score of a running job is divided
         ("patience", "<f8"),  # a gang waits for a tight placement this many times what a wider one costs
         ("move_factor", "<f8"),  # a gang moves if it has lost this many times what a move costs by its placement
         # Jobs that had arrived and ended when the tables were last brought up to date; -1 = never
@@ -33,10 +32,9 @@ class IndexState(Walk):
     history: History | None = None  # of the run; a copy of the arrays reads it from the run again
 
     memory = array(MEMORY_DTYPE)
-    gang = array(np.float64, "classes")  # what the gang size of each job class adds
-    scores = array(np.float64, "ranges", "levels")  # log2 of the Gittins index [s], by the class of the history
-    index_s = array(np.float64, "ranges", "levels")  # [s] Gittins index
-    left_s = array(np.float64, "ranges", "levels")  # [s] mean time left
+    gang = array(np.float64, "classes")  # by what the gang size of each job class multiplies
+    index_s = array(np.float64, "kinds", "levels")  # [s] Gittins index, by the class of the history
+    left_s = array(np.float64, "kinds", "levels")  # [s] mean time left
     class_of = array(np.int32, "jobs")  # class of each job in the history
     widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first
     excess = array(np.float64, "classes", "narrow")  # by what part the placement after each width lengthens iterations

@@ -121,7 +121,7 @@ class History:
             self._refresh()
 
     def _watch(self, row: int, run_time_s: float) -> None:
-        """Compare the distribution of the job's range with that of all jobs; and trust the better one."""
+        """Compare the distribution of the job's class with that of all jobs; and trust the better one."""
         if math.isnan(self.predicted_s[row]) or not self._learned:
             return
         one = self._classes_if_trusted(slice(row, row + 1))[0]

@@ -30,8 +30,9 @@ Key = tuple[Any, ...]
 class Predictor(ABC):
     """Predicts run times. A run has a predictor of its own.
 
-    One that predicts distributions keeps them itself: it overrides :meth:`most_classes` and :meth:`renew`, and writes
-    ``class_of`` and ``renewed`` when it predicts. Of another, distributions are those of jobs with similar predictions.
+    One that predicts distributions keeps them itself: it overrides :meth:`most_classes` and :meth:`renew`, writes
+    ``shares`` in place, and ``class_of`` and ``renewed`` when it predicts. Of another, distributions are those of jobs
+    with similar predictions.
 
     Attributes
     ----------

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.agents.index_policy.rule import scores_of
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
@@ -30,7 +29,7 @@ class TrueDistribution(IndexPolicy):
         levels = levels_of(simulation.instance.ideal_s)
         shares = normalised(counts_of(levels, np.zeros(len(levels), np.int64), 1) + _LEAST)
         found = tables(shares)
-        own.scores[:], own.index_s[:], own.left_s[:] = scores_of(found.index_s), found.index_s, found.mean_s
+        own.index_s[:], own.left_s[:] = found.index_s, found.mean_s
         return own
 
     def assist(self, simulation: Simulation, own: IndexState) -> None:

@@ -19,7 +19,6 @@ from rich.table import Table
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.portable.arrays import log2
 from gpusched_env.prediction import STARTS_S
 from gpusched_env.prediction.levels import levels_of
 from gpusched_env.simulator import Scheduler, Simulation
@@ -35,18 +34,17 @@ AGENT: Final = "learned"
 class KnownOrder(IndexPolicy):
     """An index policy that knows run times: least remaining GPU time first; the rest is as in the rule.
 
-    Patience, moves, and the time before a gang may be preempted are those of the rule. Nothing else protects a running
-    job. Run times are known in steps of at most a quarter, since they are levels.
+    Patience and moves are those of the rule. A running job is protected only by what a preemption costs. Run times are
+    known in steps of at most a quarter, since they are levels.
     """
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Return the arrays of a run; the class of each job is the level of its true run time."""
         own = super().begin(simulation, alone)
-        own.memory["hold"], own.memory["held"] = 0.0, 1.0
+        own.memory["held"] = 1.0
         own.class_of[:] = levels_of(simulation.instance.ideal_s)
         ends_s = np.append(STARTS_S[1:], 1.25 * STARTS_S[-1])
         left_s = np.maximum(((STARTS_S + ends_s) / 2.0)[:, None] - STARTS_S, ((ends_s - STARTS_S) / 4.0)[:, None])
-        own.replace("scores", np.round(log2(left_s), 6))
         own.replace("index_s", left_s)
         own.replace("left_s", left_s)
         return own

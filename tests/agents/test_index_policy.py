@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.agents.checkpoints import write_checkpoint
-from gpusched_env.agents.index_policy.ranking import index_of
-from gpusched_env.agents.index_policy.rule import IndexRule, scores_of
+from gpusched_env.agents.index_policy.ranking import score_of
+from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
-from gpusched_env.prediction.levels import LEVELS, STARTS_S, gittins_s, level_at, levels_of
+from gpusched_env.prediction.levels import LEVELS, STARTS_S, level_at, levels_of
 from gpusched_env.problem.cluster import MACHINE, RACK, Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
-from gpusched_env.simulator import Simulation, simulate
+from gpusched_env.simulator import Simulation, Start, simulate
 from studies.index_search.index_policy import FLOOR, START_VECTOR, prior_of, rule_of
+from studies.unseen_logs.oracles import known_order
 
 
 class Decided(IndexPolicy):
@@ -136,7 +138,7 @@ def test_who_takes_over_in_the_middle_of_a_run_knows_what_the_one_before_knew(
         own.history = None
         new().assist(run, own)
         assert own.class_of.tolist() == known.class_of.tolist()
-        assert own.scores.tolist() == known.scores.tolist()
+        assert own.index_s.tolist() == known.index_s.tolist()
 
 
 def test_an_unknown_predictor_is_refused() -> None:
@@ -209,15 +211,28 @@ def test_a_gang_moves_when_a_tighter_placement_is_free() -> None:
         assert moved["time_s"].tolist() == [2_400.0, 2_400.0]
 
 
-def test_the_score_is_log2_of_gpus_and_gittins_index_by_hand() -> None:
-    """All jobs end in the first level, from 0 to 4 s: then each of 4 GPUs costs 2 s."""
+def test_the_score_is_gpus_times_gittins_index_by_hand() -> None:
+    """All jobs end in the first level, from 0 to 4 s: each of 4 GPUs costs 2 s; to start, one must save and restore."""
     shares = np.full((1, LEVELS), 1e-12)
     shares[0, 0] = 1.0
-    assert scores_of(gittins_s(shares))[0, 0] == 1.0
-    plan = IndexPolicy.playing(IndexRule(prior=shares[0], gang=1.5)).begin(
-        Simulation(unit_instance([0.0], [4], [100.0], "1x4")), True
-    )
-    assert index_of(Simulation(unit_instance([0.0], [4], [100.0], "1x4")).arrays, plan, 0, 0) == 1.5 * 2.0 + 1.0
+    simulation = Simulation(unit_instance([0.0], [4], [100.0], "1x4", checkpoint_s=5.0, restore_s=3.0))
+    plan = IndexPolicy.playing(IndexRule(prior=shares[0], gang=1.5, hold=1.0)).begin(simulation, True)
+    simulation.advance()
+    assert score_of(simulation.arrays, plan, 0, 0) == pytest.approx(8.0 * (2.0 + 5.0 + 3.0))
+    assert simulation.apply(Start(0, "pack")) == ""
+    assert score_of(simulation.arrays, plan, 0, 0) == pytest.approx(8.0 * 2.0 / 2.0)
+
+
+def test_a_promoted_gang_is_asked_again_while_nothing_arrives_or_ends() -> None:
+    """A gang holds all 4 GPUs, jobs of one GPU wait, and nobody arrives then. As the gang goes on, fewer completions
+    are expected of it: the small jobs, which end soon, do not wait for its end.
+    """
+    runs = [500.0] * 40 + [200_000.0] + [800.0] * 4
+    arrivals = [1_000.0 * number for number in range(40)] + [41_000.0 + number for number in range(5)]
+    gangs = [1] * 40 + [4] + [1] * 4
+    instance = unit_instance(arrivals, gangs, runs, "1x4", checkpoint_s=0.0, restore_s=0.0)
+    finish_s = job_times(instance, play(instance, IndexPolicy.playing(IndexRule())))["finish_s"]
+    assert finish_s[-4:].max() < 100_000.0 < finish_s[40]
 
 
 def test_a_saved_rule_is_read_again_and_a_damaged_one_refused(tmp_path: Path) -> None:
@@ -252,3 +267,36 @@ def test_a_prior_is_the_mean_of_distributions_and_leaves_out_no_level() -> None:
     assert abs(prior.sum() - 1.0) < 1e-12
     assert abs(prior[10:20].sum() - 0.5) < 0.01
     assert prior.min() == FLOOR / LEVELS
+
+
+def started_first(gangs: list[int], seconds: list[float], gpus: int) -> set[int]:
+    """Jobs that an index policy with true run times starts at time 0, when all have arrived."""
+    instance = unit_instance([0.0] * len(gangs), gangs, seconds, f"1x{gpus}")
+    events = play(instance, known_order()).events
+    return set(events["job"][(events["time_s"] == 0.0) & (events["kind"] == START)].tolist())
+
+
+def test_a_gang_that_does_not_fit_comes_first_if_it_promises_more_completions() -> None:
+    """On 4 GPUs, a job of 1 x 4,000 GPU seconds comes before a gang of 4 x 1,500; but both orders end in 5,500 s, and
+    the gang before it completes one job after 1,500 s. Three such jobs complete more per second than the gang.
+    """
+    assert started_first([1, 4], [4_000.0, 1_500.0], 4) == {1}
+    assert started_first([1, 1, 1, 4], [4_000.0] * 3 + [1_500.0], 4) == {0, 1, 2}
+    assert started_first([1, 8, 4], [4_000.0, 1_500.0, 9_000.0], 12) == {0, 1}  # it fits beside the first
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 2, 7, 8]), st.integers(20, 34)), min_size=1, max_size=6), st.integers(8, 9)
+)
+@settings(max_examples=150, deadline=None)
+def test_what_starts_is_worth_half_of_the_best_set(jobs: list[tuple[int, int]], gpus: int) -> None:
+    """Worth are completions per second, and run times the middles of levels, which the policy knows exactly."""
+    gangs = [gang for gang, _ in jobs]
+    seconds = [float(STARTS_S[level] + STARTS_S[level + 1]) / 2 for _, level in jobs]
+    sets = (
+        chosen for k in range(len(jobs) + 1) for chosen in itertools.combinations(range(len(jobs)), k)
+        if sum(gangs[job] for job in chosen) <= gpus
+    )  # fmt: skip
+    best = max(sum(1.0 / seconds[job] for job in chosen) for chosen in sets)
+    worth = sum(1.0 / seconds[job] for job in started_first(gangs, seconds, gpus))
+    assert worth >= best / 2 * (1.0 - 1e-9)

@@ -24,13 +24,21 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import Simulation
 
-OPTIONS: dict[str, Any] = {"clairvoyant": False, "queue_order": "least-attained", "predictor": "quantile"}
+PREDICTORS = ("quantile", "nested")  # ranges of predictions, and distributions of its own
+each = pytest.mark.parametrize("predictor", PREDICTORS)
 OUTLOOKS = ("queue_outlook", "running_outlook")
+
+
+def options(predictor: str) -> dict[str, Any]:
+    return {"clairvoyant": False, "queue_order": "least-attained", "predictor": predictor}
 
 
 def scenario(jobs: int = 150, load: float | None = 0.9) -> Scenario:
     found = get_scenario("philly-64-v1")
-    return dataclasses.replace(found, workload=dataclasses.replace(found.workload, jobs=jobs, load=load))
+    told = dict(found.workload.parameters) | {"users": 8}
+    return dataclasses.replace(
+        found, workload=dataclasses.replace(found.workload, jobs=jobs, load=load, parameters=told)
+    )
 
 
 def scaled(seconds: float) -> float:
@@ -72,13 +80,14 @@ def played(env: ClusterEnv, seed: int, steps: int) -> list[dict[str, np.ndarray]
     return found
 
 
-def test_the_outlook_is_that_of_the_class_of_each_job() -> None:
-    env = ClusterEnv(scenario(), **OPTIONS)
+@each
+def test_the_outlook_is_that_of_the_class_of_each_job(predictor: str) -> None:
+    env = ClusterEnv(scenario(), **options(predictor))
     rng = np.random.default_rng(0)
     seen, info = env.reset(seed=5)
     classes = set()
     for _ in range(400):
-        history = History(env.simulation.instance, "quantile")
+        history = History(env.simulation.instance, predictor)
         history.follow(env.simulation.arrays)
         jobs, replicas = env.simulation.arrays.jobs, env.simulation.arrays.replicas
         for name, slots in zip(OUTLOOKS, (env.encoder.queue_slots, env.encoder.running_slots), strict=True):
@@ -100,10 +109,11 @@ def test_the_outlook_is_that_of_the_class_of_each_job() -> None:
     assert len(classes) > 4
 
 
-def test_a_batch_shows_what_single_environments_show() -> None:
+@each
+def test_a_batch_shows_what_single_environments_show(predictor: str) -> None:
     """Also after resets, in any order, and after a copy."""
-    envs = ClusterVectorEnv(3, scenario(), **OPTIONS)
-    singles = [ClusterEnv(scenario(), **OPTIONS) for _ in range(3)]
+    envs = ClusterVectorEnv(3, scenario(), **options(predictor))
+    singles = [ClusterEnv(scenario(), **options(predictor)) for _ in range(3)]
     _, infos = envs.reset(seed=[4, 5, 6])
     masks = infos["action_mask"]
     for single, seed in zip(singles, (4, 5, 6), strict=True):
@@ -125,8 +135,9 @@ def test_a_batch_shows_what_single_environments_show() -> None:
                 np.testing.assert_array_equal(alone[name], seen[name][b])
 
 
-def test_the_future_of_a_snapshot_shows_the_same() -> None:
-    env = ClusterEnv(scenario(), **OPTIONS)
+@each
+def test_the_future_of_a_snapshot_shows_the_same(predictor: str) -> None:
+    env = ClusterEnv(scenario(), **options(predictor))
     before = played(env, 3, 200)
     snapshot = env.snapshot()
     ahead = []
@@ -146,9 +157,11 @@ def test_the_future_of_a_snapshot_shows_the_same() -> None:
     np.testing.assert_equal(ahead[0], ahead[1])
 
 
-def observed(workload: Workload, actions: list[int] | None, steps: int) -> tuple[Encoder, list[Any], list[int]]:
+def observed(
+    predictor: str, workload: Workload, actions: list[int] | None, steps: int
+) -> tuple[Encoder, list[Any], list[int]]:
     """Play actions, or random ones; return the encoder, the outlooks that were shown, and the actions."""
-    encoder = Encoder(Windows(**OPTIONS), Simulation(scenario(60, None).instance(3, workload)))
+    encoder = Encoder(Windows(**options(predictor)), Simulation(scenario(60, None).instance(3, workload)))
     rng, shown, made = np.random.default_rng(0), [], []
     for step in range(steps):
         seen, mask = encoder.take()
@@ -160,16 +173,16 @@ def observed(workload: Workload, actions: list[int] | None, steps: int) -> tuple
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(20, 200))
-def test_run_times_of_jobs_that_have_not_ended_show_nowhere(shuffle: int, steps: int) -> None:
+@given(st.sampled_from(PREDICTORS), st.integers(0, 2**32 - 1), st.integers(20, 200))
+def test_run_times_of_jobs_that_have_not_ended_show_nowhere(predictor: str, shuffle: int, steps: int) -> None:
     """Other run times of all jobs that have not ended by a step leave everything shown up to it as it is."""
     workload = scenario(60, None).instance(3).workload
-    encoder, shown, made = observed(workload, None, steps)
+    encoder, shown, made = observed(predictor, workload, None, steps)
     there = np.flatnonzero(~np.isfinite(encoder.simulation.arrays.jobs["finish_s"]))
     jobs = workload.jobs.copy()
     column = "iterations" if np.isnan(jobs["duration_s"]).all() else "duration_s"
     jobs[column][there] += np.random.default_rng(shuffle).permutation(jobs[column][there])  # none ends before
-    _, again, _ = observed(dataclasses.replace(workload, jobs=jobs), made, steps)
+    _, again, _ = observed(predictor, dataclasses.replace(workload, jobs=jobs), made, steps)
     np.testing.assert_equal(again, shown)
 
 
