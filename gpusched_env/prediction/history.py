@@ -9,13 +9,11 @@ import numpy as np
 
 from gpusched_env.core.state import FINISHED, REFUSED, Run
 from gpusched_env.prediction.known import Known
-from gpusched_env.prediction.levels import LEVELS, counts_of, levels_of, normalised
+from gpusched_env.prediction.levels import LEVELS, PRIOR_WEIGHT, WEIGHT, counts_of, levels_of, normalised
 from gpusched_env.prediction.predictors import find_predictor
 from gpusched_env.problem.instance import Instance
 
 CLASSES: Final = 14  # ranges of predictions, with equal numbers of ended jobs
-_ALL: Final = 8.0  # jobs for which the distribution of all jobs counts in that of a class
-_PRIOR: Final = 50.0  # jobs for which the distribution before the first end counts in that of all jobs
 _MOST: Final = 20_000  # ended jobs that count, the latest
 _FIRST: Final = 25  # ends before the first distribution; later when a tenth more have ended, or as many
 _WATCHED: Final = 200.0  # jobs over which losses are averaged
@@ -59,7 +57,7 @@ class History:
         self.predicted_s = np.full(jobs, math.nan)
         self.class_of = np.zeros(jobs, np.int32)
         self.predictor.renew()
-        self._own = len(self.predictor.shares) > 0  # distributions of the predictor
+        self._own = self.predictor.most_classes(jobs) > 0  # distributions of the predictor
         self.shares = self.predictor.shares if self._own else np.tile(self._prior, (1 + CLASSES, 1))
         self.trusted, self.given_up = True, 0
         self._learned, self._news = False, set(self.predictor.renewed if self._own else range(len(self.shares)))
@@ -150,14 +148,14 @@ class History:
         rows = np.array(self._rows[-_MOST:])
         levels, predicted_s = levels_of(np.array(self._run_times_s[-_MOST:])), self.predicted_s[rows]
         everyone = counts_of(levels, np.zeros(len(rows), np.int64), 1)[0]
-        self.shares[:] = everyone = normalised(everyone + _PRIOR * self._prior)
+        self.shares[:] = everyone = normalised(everyone + PRIOR_WEIGHT * self._prior)
         known = ~np.isnan(predicted_s)
         ordered = np.sort(predicted_s[known])
         places = np.arange(1, CLASSES) * len(ordered) // CLASSES
         self._cuts = np.unique(ordered[places]) if len(ordered) else np.empty(0)
         classes = np.searchsorted(self._cuts, predicted_s[known], side="right")
         counts = counts_of(levels[known], classes, CLASSES)
-        self.shares[1:] = normalised(counts + _ALL * everyone)
+        self.shares[1:] = normalised(counts + WEIGHT * everyone)
 
     def _classify(self) -> None:
         self.class_of[:] = self._classes(slice(None))

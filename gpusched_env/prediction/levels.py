@@ -14,6 +14,8 @@ STARTS_S: Final = np.array([0.0, *np.multiply.accumulate([4.0, *[1.25] * (LEVELS
 _ENDS_S: Final = np.append(STARTS_S[1:], 1.25 * STARTS_S[-1])  # the last level has no end: as long as if it had one
 MIDDLES_S: Final = (STARTS_S + _ENDS_S) / 2.0
 _KERNEL: Final = (1.0, 2.0, 3.0, 2.0, 1.0)  # by which counts are smoothed over neighbouring levels
+WEIGHT: Final = 8.0  # jobs for which the distribution of a wider class counts in that of a narrower one
+PRIOR_WEIGHT: Final = 50.0  # jobs for which the distribution before the first end counts in that of all jobs
 TOLERANCE_S: Final = 1e-6  # [s] for rounding errors of run times
 
 

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.prediction.known import UNKNOWN, Known
-from gpusched_env.prediction.levels import LEVELS, MIDDLES_S, counts_of, levels_of, normalised
+from gpusched_env.prediction.levels import LEVELS, MIDDLES_S, PRIOR_WEIGHT, WEIGHT, counts_of, levels_of, normalised
 from gpusched_env.prediction.predictors import Predictor, predictor
 
 MOST_KEYS: Final = 16_384  # of a run; the jobs of later ones are like those of the wider key that is one of them
+_COLUMNS: Final = ("queue", "account", "user", "gpus", "name")  # after the limit, from wide keys to narrow ones
 _SMOOTH: Final = counts_of(np.arange(LEVELS), np.arange(LEVELS), LEVELS)  # what an end in a level adds to the others
 
 
@@ -26,26 +27,24 @@ class Nested(Predictor):
     hierarchical Dirichlet language model", 1995). The prediction is the mean.
     """
 
-    WEIGHT: float = 8.0
     FADE: float = 0.95
-    PRIOR: float = 50.0  # as WEIGHT, for all jobs
 
     def __init__(self, known: Known) -> None:
         super().__init__(known)
         jobs = len(known.gpus)
         limits = np.where(np.isnan(known.limit_s), UNKNOWN, levels_of(known.limit_s))
-        self._columns = [limits, known.queue, known.account, known.user, known.gpus, known.name]
+        self._columns = [limits, *(getattr(known, column) for column in _COLUMNS)]
         keys = self.most_classes(jobs)
         self._numbers: dict[tuple[int, int, int], int] = {}  # (key around it, column, value) -> key
         self._around = [0]
-        self._counts, self._jobs = np.zeros((keys, LEVELS)), np.zeros(keys)
+        self._counts = np.zeros((keys, LEVELS))
         self.shares, self.class_of = np.zeros((keys, LEVELS)), np.zeros(jobs, np.int32)
         self.renewed: Sequence[int] = ()
 
     @classmethod
     def most_classes(cls, jobs: int) -> int:
         """Return the number of keys for which there is room."""
-        return min(1 + 6 * jobs, MOST_KEYS)
+        return min(1 + (1 + len(_COLUMNS)) * jobs, MOST_KEYS)
 
     def _inwards(self, key: int) -> list[int]:
         """Return the keys from that of all jobs to this one."""
@@ -70,7 +69,7 @@ class Nested(Predictor):
 
     def _renew(self, key: int) -> None:
         """Write the distribution of a key, from that of the key around it."""
-        around, weight = (self.shares[self._around[key]], self.WEIGHT) if key else (self.prior, self.PRIOR)
+        around, weight = (self.shares[self._around[key]], WEIGHT) if key else (self.prior, PRIOR_WEIGHT)
         self.shares[key] = normalised(self._counts[key] + weight * around)
 
     def predict(self, row: int) -> float:
@@ -79,7 +78,7 @@ class Nested(Predictor):
         self.renewed = self._inwards(key)
         for one in self.renewed:
             self._renew(one)
-        return float(np.cumsum(self.shares[key] * MIDDLES_S)[-1]) if self._jobs[0] else math.nan
+        return float(np.cumsum(self.shares[key] * MIDDLES_S)[-1]) if self._counts[0].any() else math.nan
 
     def end(self, row: int, run_time_s: float, killed: bool) -> None:
         """Count the run time for each key of the job."""
@@ -87,7 +86,6 @@ class Nested(Predictor):
         for key in self._inwards(int(self.class_of[row])):
             fade = self.FADE if key else 1.0
             self._counts[key] = fade * self._counts[key] + smooth
-            self._jobs[key] = fade * self._jobs[key] + 1.0
 
     def renew(self) -> None:
         """Bring the distributions of all keys up to date."""
